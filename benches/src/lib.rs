@@ -1,0 +1,1 @@
+//! Baselines for the benchmarks beside this file.

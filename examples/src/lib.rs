@@ -1,0 +1,1 @@
+//! Programs that show the crates at work; see the files beside this one.
