@@ -1,2 +1,88 @@
-//! The project's commands.
-fn main() {}
+//! The project's commands: `cargo xtask NAME`.
+//!
+//! A launcher and nothing more: what it starts lives in `examples/` and `crates/tools`, is
+//! built in release, and can be run by hand with the line that is printed first.
+
+mod hwloc;
+mod launch;
+mod nightly;
+mod test;
+
+use std::process::ExitCode;
+
+/// One command: its name, what it does in a line, and how it is started.
+struct Command {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> ExitCode,
+}
+
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "sweep",
+        about: "initialise a memory map with every writer on 1 … N pinned threads (the main job)",
+        run: |args| launch::example("sweep", args),
+    },
+    Command {
+        name: "test",
+        about: "run all tests",
+        run: test::run,
+    },
+    Command {
+        name: "boot",
+        about: "what the kernel would print for a boot log, beside what it did print",
+        run: |args| launch::example("boot", args),
+    },
+    Command {
+        name: "golden",
+        about: "compare memory maps with captures of real kernels (default ../shared/golden)",
+        run: |args| launch::tool("golden", args),
+    },
+    Command {
+        name: "corpus",
+        about: "check a folder of boot logs (default ../shared/dmesg)",
+        run: |args| launch::tool("corpus", args),
+    },
+    Command {
+        name: "perf",
+        about: "page writers beside the streaming limit and the kernel's way in C",
+        run: |args| launch::tool("perf", args),
+    },
+    Command {
+        name: "guest",
+        about: "boot an emulated machine with several nodes and check placement in it",
+        run: |args| launch::tool("guest", args),
+    },
+    Command {
+        name: "nightly",
+        about: "what CI has no time for: [NAME …] of its steps, all by default",
+        run: nightly::run,
+    },
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let Some((name, rest)) = args.split_first() else {
+        print!("{}", help());
+        return ExitCode::SUCCESS;
+    };
+    if matches!(name.as_str(), "help" | "--help" | "-h") {
+        print!("{}", help());
+        return ExitCode::SUCCESS;
+    }
+    match COMMANDS.iter().find(|command| command.name == name) {
+        Some(command) => (command.run)(rest),
+        None => {
+            eprint!("xtask: no command is named `{name}`\n\n{}", help());
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn help() -> String {
+    let mut text = String::from("Usage: cargo xtask COMMAND [ARGS …]\n\n");
+    for command in COMMANDS {
+        text.push_str(&format!("  {:<8} {}\n", command.name, command.about));
+    }
+    text
+}
