@@ -1,0 +1,463 @@
+//! A stretch of private, anonymous address space.
+//!
+//! It is reserved first (nothing may touch it), then committed piece by piece (readable and
+//! writable, zero, without a page behind it), then populated: by touching it, or by
+//! [`populate`](Mapping::populate), so that mapping and faulting can be timed apart. The address
+//! space is given back on drop.
+
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Args, Call, SysError};
+use crate::{page_size, seam};
+
+/// Whether the system is asked for huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum HugePages {
+    /// As the system is set up (`/sys/kernel/mm/transparent_hugepage/enabled`).
+    #[default]
+    System,
+    /// Asked for.
+    Always,
+    /// Forbidden.
+    Never,
+}
+
+/// Private anonymous address space; unmapped on drop.
+///
+/// It hands out pointers, never references: who writes where, and when, is its user's to say.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+    // byte offsets, sorted, disjoint, not touching: what may be populated
+    committed: Mutex<Vec<Range<usize>>>,
+}
+
+// SAFETY: 1. the memory belongs to this value alone and stays where it is; 2. no method reads or
+// writes it but by atomics (`touch`); 3. whoever uses the pointer says that it does so without a race.
+unsafe impl Send for Mapping {}
+// SAFETY: as for Send; what changes through `&self` is behind the mutex.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Reserves `len` bytes, rounded up to whole pages (at least one), without committing memory.
+    ///
+    /// # Errors
+    /// [`SysError::Refused`] where there is no such stretch of address space, or a limit forbids it.
+    #[doc(alias = "mmap")]
+    pub fn reserve(len: usize) -> Result<Self, SysError> {
+        Self::reserve_aligned(len, page_size())
+    }
+
+    /// As [`reserve`](Self::reserve), starting at a multiple of `align` bytes (a power of two, at
+    /// least the page size), so that huge pages can back it from its first byte.
+    ///
+    /// # Errors
+    /// As for [`reserve`](Self::reserve); [`SysError::BadRange`] where `len` and `align` together
+    /// do not fit the address space or `align` is no power of two.
+    pub fn reserve_aligned(len: usize, align: usize) -> Result<Self, SysError> {
+        let page = page_size();
+        let bad = SysError::BadRange {
+            start: 0,
+            end: len,
+            len,
+        };
+        if !align.is_power_of_two() {
+            return Err(bad);
+        }
+        let align = align.max(page);
+        let Some(len) = len.max(1).checked_next_multiple_of(page) else {
+            return Err(bad);
+        };
+        let Some(wide) = len.checked_add(align - page) else {
+            return Err(bad);
+        };
+        let args = || Args::Memory {
+            address: 0,
+            bytes: wide,
+        };
+        let address = seam::call(Call::Mmap, args, || {
+            // SAFETY: a new private mapping at an address of the kernel's choice touches nothing
+            // that exists.
+            let at = unsafe {
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    wide,
+                    libc::PROT_NONE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                    -1,
+                    0,
+                )
+            };
+            at as libc::c_long
+        })? as usize;
+        let base = address.next_multiple_of(align);
+        // From here on drop gives all of it back, whatever fails.
+        let mut whole = Self::from_raw(address, wide);
+        whole.trim(address..base)?;
+        whole.trim(base + len..address + wide)?;
+        Ok(whole)
+    }
+
+    fn from_raw(address: usize, len: usize) -> Self {
+        let base = std::ptr::with_exposed_provenance_mut::<u8>(address);
+        Self {
+            base: NonNull::new(base).unwrap_or(NonNull::dangling()),
+            len,
+            committed: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Gives back a front or a back of the mapping, by addresses.
+    fn trim(&mut self, gone: Range<usize>) -> Result<(), SysError> {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        unmap(gone.start, gone.len())?;
+        let start = self.base.as_ptr() as usize;
+        let (start, end) = if gone.start == start {
+            (gone.end, start + self.len)
+        } else {
+            (start, gone.start)
+        };
+        let rest = Self::from_raw(start, end - start);
+        // the old value covers what is gone too: it must not be unmapped again
+        std::mem::forget(std::mem::replace(self, rest));
+        Ok(())
+    }
+
+    /// The first byte. What lies behind it is usable where it was committed.
+    pub fn as_ptr(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Its length in bytes, a multiple of the page size.
+    #[expect(clippy::len_without_is_empty, reason = "a mapping has at least a page")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Makes the bytes `[start, end)` readable and writable; they read as zero until written.
+    ///
+    /// # Errors
+    /// [`SysError::BadRange`]; [`SysError::Refused`] where the system has not the memory to promise.
+    #[doc(alias = "mprotect")]
+    pub fn commit(&self, range: Range<usize>) -> Result<(), SysError> {
+        if self.address(&range)? == 0 {
+            return Ok(());
+        }
+        let mut committed = self.committed();
+        self.protect(&range, libc::PROT_READ | libc::PROT_WRITE)?;
+        insert(&mut committed, range);
+        Ok(())
+    }
+
+    /// Gives the memory of `[start, end)` back and forbids touching it.
+    ///
+    /// # Errors
+    /// [`SysError::BadRange`]; [`SysError::Refused`].
+    pub fn decommit(&mut self, range: Range<usize>) -> Result<(), SysError> {
+        self.discard(range.clone())?;
+        self.protect(&range, libc::PROT_NONE)?;
+        remove(&mut self.committed(), range);
+        Ok(())
+    }
+
+    /// Drops the pages behind `[start, end)`: it reads as zero again and must be faulted anew.
+    ///
+    /// # Errors
+    /// [`SysError::BadRange`]; [`SysError::Refused`].
+    #[doc(alias = "MADV_DONTNEED")]
+    pub fn discard(&mut self, range: Range<usize>) -> Result<(), SysError> {
+        self.advise(&range, libc::MADV_DONTNEED)
+    }
+
+    /// Asks for, or forbids, huge pages behind `[start, end)`.
+    ///
+    /// # Errors
+    /// [`SysError::BadRange`]; [`SysError::Refused`], for one with `EINVAL` on a kernel that has no
+    /// transparent huge pages.
+    #[doc(alias = "MADV_HUGEPAGE")]
+    pub fn huge_pages(&self, range: Range<usize>, huge: HugePages) -> Result<(), SysError> {
+        match huge {
+            HugePages::System => Ok(()),
+            HugePages::Always => self.advise(&range, libc::MADV_HUGEPAGE),
+            HugePages::Never => self.advise(&range, libc::MADV_NOHUGEPAGE),
+        }
+    }
+
+    /// Puts a page behind every address of the committed bytes `[start, end)`, contents unchanged.
+    ///
+    /// By one call where the kernel has it (5.14), else by touching every page.
+    ///
+    /// # Errors
+    /// [`SysError::BadRange`]; [`SysError::NotCommitted`]; [`SysError::Refused`] where memory is short.
+    #[doc(alias = "MADV_POPULATE_WRITE")]
+    pub fn populate(&self, range: Range<usize>) -> Result<(), SysError> {
+        if self.address(&range)? == 0 {
+            return Ok(());
+        }
+        if !self.is_committed(&range) {
+            return Err(SysError::NotCommitted {
+                start: range.start,
+                end: range.end,
+            });
+        }
+        loop {
+            match self.advise(&range, libc::MADV_POPULATE_WRITE) {
+                Err(error) => match error.errno().map(|errno| errno.0) {
+                    Some(libc::EINVAL) => {
+                        self.touch(&range);
+                        return Ok(());
+                    }
+                    Some(libc::EINTR | libc::EAGAIN) => {}
+                    _ => return Err(error),
+                },
+                Ok(()) => return Ok(()),
+            }
+        }
+    }
+
+    /// Touches a byte of every page of a committed range.
+    fn touch(&self, range: &Range<usize>) {
+        // A write of an unchanged value that the compiler knows to be one becomes a read, and a
+        // read gets the shared zero page.
+        let nothing = std::hint::black_box(0);
+        for offset in range.clone().step_by(page_size()) {
+            // SAFETY: `address()` found the range inside the mapping.
+            let byte = unsafe { self.base.as_ptr().add(offset) };
+            // SAFETY: 1. it is committed, so it may be written; 2. an atomic that changes nothing
+            // is no race with other atomics, and any byte is a valid AtomicU8.
+            let byte = unsafe { AtomicU8::from_ptr(byte) };
+            byte.fetch_or(nothing, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether all of `[start, end)` was committed.
+    pub fn is_committed(&self, range: &Range<usize>) -> bool {
+        self.committed()
+            .iter()
+            .any(|have| have.start <= range.start && range.end <= have.end)
+    }
+
+    /// Gives the address space back; drop does the same but cannot say that it failed.
+    ///
+    /// # Errors
+    /// [`SysError::Refused`]; the mapping is then given back by force on drop as far as possible.
+    pub fn unmap(self) -> Result<(), SysError> {
+        unmap(self.base.as_ptr() as usize, self.len)?;
+        std::mem::forget(self);
+        Ok(())
+    }
+
+    fn committed(&self) -> MutexGuard<'_, Vec<Range<usize>>> {
+        // a list that a panicking thread left is whole: it is changed after the calls that can fail
+        self.committed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The address of a range's first byte; 0 for an empty range.
+    pub(crate) fn address(&self, range: &Range<usize>) -> Result<usize, SysError> {
+        let page = page_size();
+        let fits = range.start <= range.end && range.end <= self.len;
+        if !fits || !range.start.is_multiple_of(page) || !range.end.is_multiple_of(page) {
+            return Err(SysError::BadRange {
+                start: range.start,
+                end: range.end,
+                len: self.len,
+            });
+        }
+        if range.is_empty() {
+            return Ok(0);
+        }
+        Ok(self.base.as_ptr() as usize + range.start)
+    }
+
+    fn advise(&self, range: &Range<usize>, advice: libc::c_int) -> Result<(), SysError> {
+        let address = self.address(range)?;
+        if address == 0 {
+            return Ok(());
+        }
+        let bytes = range.len();
+        seam::call(
+            Call::Madvise,
+            || Args::Memory { address, bytes },
+            || {
+                // SAFETY: the range lies in this mapping; the advices used leave contents alone, or
+                // (DONTNEED) come through `&mut self`.
+                let done = unsafe { libc::madvise(address as *mut libc::c_void, bytes, advice) };
+                libc::c_long::from(done)
+            },
+        )?;
+        Ok(())
+    }
+
+    fn protect(&self, range: &Range<usize>, protection: libc::c_int) -> Result<(), SysError> {
+        let address = self.address(range)?;
+        if address == 0 {
+            return Ok(());
+        }
+        let bytes = range.len();
+        seam::call(
+            Call::Mprotect,
+            || Args::Memory { address, bytes },
+            || {
+                // SAFETY: the range lies in this mapping; access is taken away through `&mut self` only.
+                let done =
+                    unsafe { libc::mprotect(address as *mut libc::c_void, bytes, protection) };
+                libc::c_long::from(done)
+            },
+        )?;
+        Ok(())
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // Past the seam: an injected fault must not leak address space.
+        // SAFETY: the mapping is ours and nobody can use it any more.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+fn unmap(address: usize, bytes: usize) -> Result<(), SysError> {
+    seam::call(
+        Call::Munmap,
+        || Args::Memory { address, bytes },
+        || {
+            // SAFETY: the callers pass parts of a mapping of theirs that they stop using.
+            let done = unsafe { libc::munmap(address as *mut libc::c_void, bytes) };
+            libc::c_long::from(done)
+        },
+    )?;
+    Ok(())
+}
+
+/// Adds a range to a sorted list of disjoint ranges, joining what touches.
+fn insert(list: &mut Vec<Range<usize>>, mut range: Range<usize>) {
+    let first = list.partition_point(|have| have.end < range.start);
+    let last = list.partition_point(|have| have.start <= range.end);
+    for have in &list[first..last.max(first)] {
+        range.start = range.start.min(have.start);
+        range.end = range.end.max(have.end);
+    }
+    list.splice(first..last.max(first), [range]);
+}
+
+/// Takes a range out of a sorted list of disjoint ranges.
+fn remove(list: &mut Vec<Range<usize>>, range: Range<usize>) {
+    let old = std::mem::take(list);
+    for have in old {
+        let before = have.start..have.end.min(range.start);
+        let after = have.start.max(range.end)..have.end;
+        list.extend([before, after].into_iter().filter(|part| !part.is_empty()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Errno;
+    use crate::seam::Faults;
+
+    #[test]
+    fn reserved_memory_is_committed_before_it_is_populated() {
+        let page = page_size();
+        let map = Mapping::reserve(8 * page).unwrap();
+        assert_eq!(
+            map.populate(0..page),
+            Err(SysError::NotCommitted {
+                start: 0,
+                end: page
+            })
+        );
+        map.commit(0..2 * page).unwrap();
+        map.commit(2 * page..4 * page).unwrap();
+        map.populate(page..3 * page).unwrap();
+        assert!(map.populate(3 * page..5 * page).is_err());
+    }
+
+    #[test]
+    fn an_old_kernel_without_populate_is_served_by_touching() {
+        let page = page_size();
+        let map = Mapping::reserve(4 * page).unwrap();
+        map.commit(0..4 * page).unwrap();
+        let faults = Faults::new().fail_from(Call::Madvise, 1, libc::EINVAL);
+        let scope = faults.enter();
+        map.populate(0..4 * page).unwrap();
+        drop(scope);
+        let nodes = map.page_nodes(&[0, page, 2 * page, 3 * page]);
+        // a kernel without NUMA cannot be asked
+        if let Ok(nodes) = nodes {
+            assert!(
+                nodes
+                    .iter()
+                    .all(|node| matches!(node, crate::PageNode::On(_)))
+            );
+        }
+    }
+
+    #[test]
+    fn offsets_outside_or_within_a_page_are_refused() {
+        let page = page_size();
+        let map = Mapping::reserve(page).unwrap();
+        assert!(matches!(
+            map.commit(0..2 * page),
+            Err(SysError::BadRange { .. })
+        ));
+        assert!(matches!(
+            map.commit(1..page),
+            Err(SysError::BadRange { .. })
+        ));
+        map.commit(0..0).unwrap();
+    }
+
+    #[test]
+    fn an_aligned_reservation_starts_at_a_multiple() {
+        let map = Mapping::reserve_aligned(3 * page_size(), 2 << 20).unwrap();
+        assert_eq!(map.as_ptr().as_ptr() as usize % (2 << 20), 0);
+        assert_eq!(map.len(), 3 * page_size());
+        assert!(Mapping::reserve_aligned(4096, 3).is_err());
+        assert!(Mapping::reserve_aligned(usize::MAX - 4096, 2 << 20).is_err());
+    }
+
+    #[test]
+    fn what_the_system_refuses_names_call_arguments_and_advice() {
+        let faults = Faults::new().fail(Call::Mmap, 1, libc::ENOMEM);
+        let _scope = faults.enter();
+        let error = Mapping::reserve(1 << 40).unwrap_err();
+        assert_eq!(error.errno(), Some(Errno(libc::ENOMEM)));
+        let text = error.to_string();
+        assert!(text.contains("mmap(1099511627776 bytes)"), "{text}");
+        assert!(text.contains("ulimit -v"), "{text}");
+    }
+
+    #[test]
+    fn discarded_bytes_read_as_zero_again() {
+        let page = page_size();
+        let mut map = Mapping::reserve(page).unwrap();
+        map.commit(0..page).unwrap();
+        // SAFETY: the page is committed and ours alone.
+        unsafe { map.as_ptr().write(7) };
+        map.discard(0..page).unwrap();
+        // SAFETY: as above.
+        assert_eq!(unsafe { map.as_ptr().read() }, 0);
+        map.decommit(0..page).unwrap();
+        assert!(!map.is_committed(&(0..page)));
+    }
+
+    #[test]
+    fn lists_of_ranges_join_and_split() {
+        let mut list = Vec::new();
+        for range in [8..10, 0..2, 4..6, 2..4] {
+            insert(&mut list, range);
+        }
+        assert_eq!(list, [0..6, 8..10]);
+        remove(&mut list, 1..9);
+        assert_eq!(list, [0..1, 9..10]);
+    }
+}
