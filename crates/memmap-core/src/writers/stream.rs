@@ -1,0 +1,70 @@
+//! The writer `stream`: a finished page copied past the caches.
+//!
+//! What `template` does, with non-temporal stores: a line that is written in full goes to memory
+//! without being read first and without displacing anything from the caches. That is the fastest
+//! way to write a memory map that is larger than the caches, and the wrong one for pages that are
+//! read back soon.
+//!
+//! Non-temporal stores are weakly ordered, so every run ends with one store fence; after it the
+//! run may be published like any other. Off x86-64 the writer is the plain progression.
+
+use core::mem::MaybeUninit;
+
+#[cfg(target_arch = "x86_64")]
+use super::vector::{self, by_block};
+use super::{PageWriter, Path, by_size, portable, whole_pages};
+use crate::image::PageImage;
+
+/// Copies of a finished page by non-temporal stores, one fence a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stream {
+    path: Option<Path>,
+}
+
+impl Stream {
+    /// The writer on the best path of this processor.
+    pub const DETECT: Self = Self { path: None };
+
+    /// The writer on `path`, or on the best that the processor has where it lacks that one.
+    pub const fn forced(path: Path) -> Self {
+        Self { path: Some(path) }
+    }
+}
+
+impl PageWriter for Stream {
+    fn name(&self) -> &'static str {
+        match self.path {
+            None => "stream",
+            Some(Path::Portable) => "stream-portable",
+            Some(Path::Sse2) => "stream-sse2",
+            Some(Path::Avx2) => "stream-avx2",
+        }
+    }
+
+    fn write(&self, image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+        whole_pages(image, pages);
+        match self.path.map_or_else(Path::detect, Path::or_best) {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the path is reached only where `Path::detect` found the instructions.
+            Path::Avx2 => unsafe { avx2(image, pages) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: every x86-64 processor has them.
+            Path::Sse2 => unsafe { sse2(image, pages) },
+            _ => by_size!(image, portable(image, pages)),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn avx2(image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+    use vector::stream_avx2;
+    by_block!(image, 4, stream_avx2(image, pages));
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse2")]
+fn sse2(image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+    use vector::stream_sse2;
+    by_block!(image, 2, stream_sse2(image, pages));
+}
