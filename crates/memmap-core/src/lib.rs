@@ -1,8 +1,26 @@
-//! Linux memory maps in user space.
+//! Linux memory maps, built in user space.
+//!
+//! From a kernel's [`Profile`] and the memory of a machine (a `Memblock`) this crate derives
+//! what Linux would have built at boot: zones, nodes, sections, holes, and the struct pages.
+//!
+//! Features: `std` (default) for the mapped backing and run-time detection; without it the crate
+//! needs `alloc` only.
 
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 
+extern crate alloc;
+
+mod flags;
 mod image;
+mod profile;
 pub mod writers;
 
+pub use flags::{DecodedFlags, Field, FlagsInputs, FlagsLayout, PageFlag, PageFlagNumbers};
 pub use image::{MAX_WORDS, PageImage, StructPageSize};
+pub use profile::{
+    Arch, Arm64DmaLimit, Behaviours, ByteOrder, DeferOrder, DeferredJobs, DeferredThreads,
+    DevicePageblocks, EarlySectionDedup, FirstTails, FlagNumbers, FlagOptions, FlatmemTail,
+    GrowEnd, HoleTest, HotAdded, KasanTags, KernelConfig, KernelVersion, LifoBatch,
+    ManagedEstimate, MemoryModel, MovableStart, NodeSpanned, PageTypeWord, ParseKernelVersionError,
+    Profile, ProfileError, ReservedNode, ZoneIndex, ZoneKind, ZoneSet,
+};
