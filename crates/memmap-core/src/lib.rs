@@ -12,6 +12,7 @@ extern crate alloc;
 
 mod flags;
 mod image;
+pub mod limit;
 mod profile;
 pub mod writers;
 

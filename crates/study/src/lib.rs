@@ -1,1 +1,5 @@
-//! placeholder
+//! Measurements that one can defend.
+
+#![forbid(unsafe_code)]
+
+pub mod judge;
