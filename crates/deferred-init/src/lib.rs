@@ -1,1 +1,14 @@
-//! placeholder
+//! Initialises a memory map in parallel: the right worker on the right CPU writes the right section.
+//!
+//! # Features
+//! - `hwloc`: topology from libhwloc instead of sysfs
+//!
+//! The way of the data: a [`Topology`] says what the host has.
+
+#![forbid(unsafe_code)]
+
+mod cpuset;
+pub mod topology;
+
+pub use cpuset::{CpuSet, CpuSetError};
+pub use topology::Topology;
