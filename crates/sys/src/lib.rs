@@ -28,6 +28,7 @@ mod memory;
 mod numa;
 pub mod seam;
 mod thread;
+mod words;
 
 pub use affinity::{affinity, current_cpu, set_affinity, thread_id};
 pub use cache::{Cache, last_level_cache};
