@@ -1,0 +1,588 @@
+//! The figures that a kernel prints about its own memory map.
+//!
+//! They are what our figures are judged by, so they are kept with line and text, in the order
+//! printed, whatever version printed them. Reading them needs no knowledge of the machine.
+//! Linux: `mm/mm_init.c`, `mm/page_alloc.c`.
+
+use memblock::{NodeId, PhysAddr, PhysRange};
+
+use crate::location::{Location, Problems};
+use crate::text::scan::Scan;
+
+/// The kinds of zone, in the kernel's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[doc(alias = "zone_type")]
+pub enum ZoneKind {
+    /// `DMA`.
+    Dma,
+    /// `DMA32`.
+    Dma32,
+    /// `Normal`.
+    Normal,
+    /// `HighMem`.
+    HighMem,
+    /// `Movable`.
+    Movable,
+    /// `Device`.
+    Device,
+}
+
+impl ZoneKind {
+    /// All of them, in order.
+    pub const ALL: [Self; 6] = [
+        Self::Dma,
+        Self::Dma32,
+        Self::Normal,
+        Self::HighMem,
+        Self::Movable,
+        Self::Device,
+    ];
+
+    /// The name that the kernel prints.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dma => "DMA",
+            Self::Dma32 => "DMA32",
+            Self::Normal => "Normal",
+            Self::HighMem => "HighMem",
+            Self::Movable => "Movable",
+            Self::Device => "Device",
+        }
+    }
+
+    /// The kind that prints as `name`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// What one line says. Sizes are pages of the kernel's own page size unless named otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FigureKind {
+    /// `  DMA  [mem S-E]` or `empty`, below `Zone ranges:`.
+    ZoneRange {
+        /// The zone.
+        zone: ZoneKind,
+        /// Its limits, or `None` where it is empty.
+        range: Option<PhysRange>,
+    },
+    /// `  Node 0: S`, below `Movable zone start for each node`.
+    MovableStart {
+        /// The node.
+        node: NodeId,
+        /// First address of its Movable zone.
+        start: PhysAddr,
+    },
+    /// `  node 0: [mem S-E]`, below `Early memory node ranges`.
+    EarlyRange {
+        /// The node.
+        node: NodeId,
+        /// Whole pages of one memory region.
+        range: PhysRange,
+    },
+    /// `Initmem setup node 0 [mem S-E]`, or `as memoryless`.
+    Initmem {
+        /// The node.
+        node: NodeId,
+        /// From its first to its last page, or `None` where it has no memory.
+        range: Option<PhysRange>,
+    },
+    /// `Initializing node 0 as memoryless`: a node that is possible and not online.
+    OfflineNode {
+        /// The node.
+        node: NodeId,
+    },
+    /// `On node 0 totalpages: N`.
+    TotalPages {
+        /// The node.
+        node: NodeId,
+        /// Present pages.
+        pages: u64,
+    },
+    /// `  DMA zone: N pages used for memmap`.
+    MemmapPages {
+        /// The node of the line above it.
+        node: Option<NodeId>,
+        /// The zone.
+        zone: ZoneKind,
+        /// Pages of the zone's part of the memory map.
+        pages: u64,
+    },
+    /// `  DMA zone: N pages reserved`.
+    ReservedPages {
+        /// The node of the line above it.
+        node: Option<NodeId>,
+        /// The zone.
+        zone: ZoneKind,
+        /// Pages.
+        pages: u64,
+    },
+    /// `  DMA zone: N pages, LIFO batch:M`.
+    ZonePages {
+        /// The node of the line above it.
+        node: Option<NodeId>,
+        /// The zone.
+        zone: ZoneKind,
+        /// Present pages.
+        pages: u64,
+        /// Pages that a CPU's list takes at a time.
+        batch: u64,
+    },
+    /// `On node 0, zone DMA: N pages in unavailable ranges`; up to 5.13 also without the node.
+    Unavailable {
+        /// The node, where a line names it.
+        node: Option<NodeId>,
+        /// The zone.
+        zone: ZoneKind,
+        /// Pages of holes.
+        pages: u64,
+    },
+    /// `Zeroed struct page in unavailable ranges: N pages`, `Reserved but unavailable: N pages`
+    /// (before 5.12).
+    ZeroedPages {
+        /// Pages.
+        pages: u64,
+    },
+    /// `Built N zonelists, mobility grouping on.  Total pages: M`.
+    Zonelists {
+        /// How many lists.
+        lists: u64,
+        /// Whether pages are grouped by mobility.
+        grouping: bool,
+        /// Pages that can be allocated from.
+        pages: u64,
+    },
+    /// `Policy zone: Normal`.
+    PolicyZone {
+        /// The highest zone that memory policies apply to.
+        zone: ZoneKind,
+    },
+    /// `Memory: AK/TK available (… RK reserved, CK cma-reserved…)`, in KiB.
+    Memory {
+        /// Free when it was printed, KiB.
+        available: u64,
+        /// Present, KiB.
+        total: u64,
+        /// Reserved, KiB.
+        reserved: u64,
+        /// Of the contiguous allocator, KiB.
+        cma: Option<u64>,
+        /// In HighMem, KiB.
+        highmem: Option<u64>,
+    },
+    /// `node 0 deferred pages initialised in Nms`; up to 5.7 `node 0 initialised, P pages in Nms`.
+    DeferredInit {
+        /// The node.
+        node: NodeId,
+        /// Pages, where the line says.
+        pages: Option<u64>,
+        /// Time in milliseconds.
+        milliseconds: u64,
+    },
+    /// `memmap_init_zone_device initialised N pages in Mms`.
+    DeviceInit {
+        /// Pages.
+        pages: u64,
+        /// Time in milliseconds.
+        milliseconds: u64,
+    },
+}
+
+impl FigureKind {
+    /// A short name of the kind, the same for all figures of one kind.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::ZoneRange { .. } => "zone range",
+            Self::MovableStart { .. } => "movable start",
+            Self::EarlyRange { .. } => "early node range",
+            Self::Initmem { .. } => "initmem",
+            Self::OfflineNode { .. } => "offline node",
+            Self::TotalPages { .. } => "totalpages",
+            Self::MemmapPages { .. } => "memmap pages",
+            Self::ReservedPages { .. } => "reserved pages",
+            Self::ZonePages { .. } => "zone pages and batch",
+            Self::Unavailable { .. } => "unavailable pages",
+            Self::ZeroedPages { .. } => "zeroed pages",
+            Self::Zonelists { .. } => "zonelists",
+            Self::PolicyZone { .. } => "policy zone",
+            Self::Memory { .. } => "Memory line",
+            Self::DeferredInit { .. } => "deferred init time",
+            Self::DeviceInit { .. } => "device init time",
+        }
+    }
+}
+
+/// One figure and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Figure {
+    /// Line and text.
+    pub at: Location,
+    /// What it says.
+    pub kind: FigureKind,
+}
+
+/// The figures of one log, in its order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PrintedFigures {
+    figures: Vec<Figure>,
+    /// Line of `Zone ranges:`.
+    pub zone_ranges_at: Option<u64>,
+    /// Line of `Movable zone start for each node`.
+    pub movable_at: Option<u64>,
+    /// Line of `Early memory node ranges`.
+    pub early_ranges_at: Option<u64>,
+}
+
+impl PrintedFigures {
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Figure> {
+        self.figures.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.figures.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.figures.is_empty()
+    }
+
+    /// Zones and their limits, in the order printed; `None` for an empty zone.
+    pub fn zone_ranges(&self) -> impl Iterator<Item = (ZoneKind, Option<PhysRange>)> {
+        self.iter().filter_map(|figure| match figure.kind {
+            FigureKind::ZoneRange { zone, range } => Some((zone, range)),
+            _ => None,
+        })
+    }
+
+    /// Nodes and their early ranges, in the order printed.
+    pub fn early_ranges(&self) -> impl Iterator<Item = (NodeId, PhysRange)> {
+        self.iter().filter_map(|figure| match figure.kind {
+            FigureKind::EarlyRange { node, range } => Some((node, range)),
+            _ => None,
+        })
+    }
+
+    /// Holes: node where it is named, zone, pages, in the order printed.
+    pub fn unavailable(&self) -> impl Iterator<Item = (Option<NodeId>, ZoneKind, u64)> {
+        self.iter().filter_map(|figure| match figure.kind {
+            FigureKind::Unavailable { node, zone, pages } => Some((node, zone, pages)),
+            _ => None,
+        })
+    }
+
+    /// What deferred initialisation took on each node: pages where they are said, milliseconds.
+    pub fn deferred_init(&self) -> impl Iterator<Item = (NodeId, Option<u64>, u64)> {
+        self.iter().filter_map(|figure| match figure.kind {
+            FigureKind::DeferredInit {
+                node,
+                pages,
+                milliseconds,
+            } => Some((node, pages, milliseconds)),
+            _ => None,
+        })
+    }
+}
+
+/// Which list the lines belong to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum List {
+    #[default]
+    None,
+    Zones,
+    Movable,
+    Early,
+}
+
+/// Collects figures line by line.
+#[derive(Debug, Default)]
+pub(crate) struct FigureReader {
+    figures: PrintedFigures,
+    list: List,
+    node: Option<NodeId>,
+    /// Whether zones are printed as page frames (kernels before 3.5).
+    pub(crate) pfn_format: Option<Location>,
+}
+
+impl FigureReader {
+    /// Takes one message; `true` if it was a figure or the head of a list of figures.
+    pub(crate) fn feed(&mut self, line: u64, text: &str, problems: &mut Problems) -> bool {
+        if self.head(line, text) {
+            return true;
+        }
+        if self.list != List::None {
+            match self.entry(text) {
+                Some(Ok(kind)) => return self.push(line, text, kind),
+                Some(Err(expected)) => {
+                    problems.note(line, text, expected);
+                    return true;
+                }
+                None => {}
+            }
+        }
+        match self.single(text) {
+            Some(Some(kind)) => {
+                self.list = List::None;
+                self.push(line, text, kind)
+            }
+            Some(None) => {
+                problems.note(line, text, "a figure of the memory map");
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The figures.
+    pub(crate) fn finish(self) -> PrintedFigures {
+        self.figures
+    }
+
+    fn push(&mut self, line: u64, text: &str, kind: FigureKind) -> bool {
+        self.figures.figures.push(Figure {
+            at: Location::new(line, text),
+            kind,
+        });
+        true
+    }
+
+    fn head(&mut self, line: u64, text: &str) -> bool {
+        let (list, slot) = match text {
+            "Zone ranges:" => (List::Zones, &mut self.figures.zone_ranges_at),
+            "Movable zone start for each node" => (List::Movable, &mut self.figures.movable_at),
+            _ if text.starts_with("Early memory node ranges") => {
+                (List::Early, &mut self.figures.early_ranges_at)
+            }
+            "Zone PFN ranges:" => {
+                self.pfn_format = Some(Location::new(line, text));
+                return true;
+            }
+            _ => return false,
+        };
+        *slot = Some(line);
+        self.list = list;
+        true
+    }
+
+    /// A line of the list that is open, if it is one.
+    fn entry(&self, text: &str) -> Option<Result<FigureKind, &'static str>> {
+        let mut scan = Scan(text);
+        match self.list {
+            List::None => None,
+            List::Zones => {
+                let zone = ZoneKind::from_name(scan.word())?;
+                if scan.0.trim() == "empty" {
+                    return Some(Ok(FigureKind::ZoneRange { zone, range: None }));
+                }
+                scan.0.trim_start().starts_with("[mem").then(|| {
+                    let range = scan.mem().ok_or("`[mem 0xSTART-0xEND]` or `empty`")?;
+                    Ok(FigureKind::ZoneRange {
+                        zone,
+                        range: Some(range),
+                    })
+                })
+            }
+            List::Movable => {
+                scan.eat("Node ")?;
+                Some(self.movable(scan).ok_or("`Node N: 0xSTART`"))
+            }
+            List::Early => {
+                scan.eat("node ")?;
+                Some(self.early(scan).ok_or("`node N: [mem 0xSTART-0xEND]`"))
+            }
+        }
+    }
+
+    fn movable(&self, mut scan: Scan<'_>) -> Option<FigureKind> {
+        let node = NodeId::new(scan.node()?);
+        scan.eat(":")?;
+        let start = PhysAddr::new(scan.hex()?);
+        Some(FigureKind::MovableStart { node, start })
+    }
+
+    fn early(&self, mut scan: Scan<'_>) -> Option<FigureKind> {
+        let node = NodeId::new(scan.node()?);
+        scan.eat(":")?;
+        let range = scan.mem()?;
+        Some(FigureKind::EarlyRange { node, range })
+    }
+
+    /// A line that stands alone: not one, one that is broken, or one.
+    fn single(&mut self, text: &str) -> Option<Option<FigureKind>> {
+        let mut scan = Scan(text);
+        if scan.eat("Initmem setup node ").is_some() {
+            return Some(self.initmem(scan));
+        }
+        if scan.eat("Initializing node ").is_some() {
+            let node = NodeId::new(scan.node()?);
+            scan.eat("as memoryless")?;
+            return Some(Some(FigureKind::OfflineNode { node }));
+        }
+        if scan.eat("On node ").is_some() {
+            return Some(self.on_node(scan));
+        }
+        if let Some(zone) = zone_colon(&mut scan) {
+            return self.zone_line(zone, scan);
+        }
+        if scan
+            .eat("Zeroed struct page in unavailable ranges:")
+            .is_some()
+            || scan.eat("Reserved but unavailable:").is_some()
+        {
+            return Some(scan.dec().map(|pages| FigureKind::ZeroedPages { pages }));
+        }
+        if scan.eat("Built ").is_some() && text.contains("zonelists") {
+            return Some(zonelists(scan, text));
+        }
+        if scan.eat("Policy zone: ").is_some() {
+            let zone = ZoneKind::from_name(scan.word());
+            return Some(zone.map(|zone| FigureKind::PolicyZone { zone }));
+        }
+        if scan.eat("Memory: ").is_some() && text.contains("available (") {
+            return Some(memory_line(scan));
+        }
+        if text.starts_with("node ") && text.contains("initialised") {
+            return deferred(text).map(Some);
+        }
+        if scan.eat("memmap_init_zone_device initialised ").is_some() {
+            return Some(device_init(scan));
+        }
+        None
+    }
+
+    fn initmem(&mut self, mut scan: Scan<'_>) -> Option<FigureKind> {
+        let node = NodeId::new(scan.node()?);
+        self.node = Some(node);
+        if scan.eat("as memoryless").is_some() || scan.0.contains("<memory-less node>") {
+            return Some(FigureKind::Initmem { node, range: None });
+        }
+        let range = Some(scan.mem()?);
+        Some(FigureKind::Initmem { node, range })
+    }
+
+    fn on_node(&mut self, mut scan: Scan<'_>) -> Option<FigureKind> {
+        let node = NodeId::new(scan.node()?);
+        if scan.eat("totalpages:").is_some() {
+            self.node = Some(node);
+            let pages = scan.dec()?;
+            return Some(FigureKind::TotalPages { node, pages });
+        }
+        scan.eat(", zone ")?;
+        let zone = zone_colon(&mut scan)?;
+        let pages = scan.dec()?;
+        scan.eat("pages in unavailable ranges")?;
+        Some(FigureKind::Unavailable {
+            node: Some(node),
+            zone,
+            pages,
+        })
+    }
+
+    /// `NAME zone: …`, whose name is taken.
+    fn zone_line(&self, zone: ZoneKind, mut scan: Scan<'_>) -> Option<Option<FigureKind>> {
+        let node = self.node;
+        let pages = scan.dec()?;
+        if scan.eat("pages used for memmap").is_some() {
+            return Some(Some(FigureKind::MemmapPages { node, zone, pages }));
+        }
+        if scan.eat("pages reserved").is_some() {
+            return Some(Some(FigureKind::ReservedPages { node, zone, pages }));
+        }
+        if scan.eat("pages in unavailable ranges").is_some() {
+            let node = None;
+            return Some(Some(FigureKind::Unavailable { node, zone, pages }));
+        }
+        if scan.eat("pages, LIFO batch:").is_some() {
+            return Some(scan.dec().map(|batch| FigureKind::ZonePages {
+                node,
+                zone,
+                pages,
+                batch,
+            }));
+        }
+        None
+    }
+}
+
+/// Takes `DMA zone:` or `DMA:`.
+fn zone_colon(scan: &mut Scan<'_>) -> Option<ZoneKind> {
+    let mut ahead = *scan;
+    let (name, after) = ahead.0.trim_start().split_once(':')?;
+    let name = name.strip_suffix(" zone").unwrap_or(name);
+    let zone = ZoneKind::from_name(name)?;
+    ahead.0 = after;
+    *scan = ahead;
+    Some(zone)
+}
+
+fn zonelists(mut scan: Scan<'_>, text: &str) -> Option<FigureKind> {
+    let lists = scan.dec()?;
+    let (_, after) = text.split_once("Total pages:")?;
+    let pages = Scan(after).dec()?;
+    Some(FigureKind::Zonelists {
+        lists,
+        grouping: text.contains("grouping on"),
+        pages,
+    })
+}
+
+fn memory_line(mut scan: Scan<'_>) -> Option<FigureKind> {
+    let kib = |scan: &mut Scan<'_>| {
+        let value = scan.dec()?;
+        scan.eat("K").or_else(|| scan.eat("k"))?;
+        Some(value)
+    };
+    let available = kib(&mut scan)?;
+    scan.eat("/")?;
+    let total = kib(&mut scan)?;
+    let named = |name: &str| {
+        let list = scan.0.split_once('(')?.1;
+        let item = list
+            .split([',', ')'])
+            .find(|item| item.trim_end().ends_with(name))?;
+        Scan(item).dec()
+    };
+    Some(FigureKind::Memory {
+        available,
+        total,
+        reserved: named(" reserved")?,
+        cma: named("cma-reserved"),
+        highmem: named("highmem"),
+    })
+}
+
+fn deferred(text: &str) -> Option<FigureKind> {
+    let mut scan = Scan(text);
+    scan.eat("node ")?;
+    let node = NodeId::new(scan.node()?);
+    let pages = if scan.eat("deferred pages initialised in").is_some() {
+        None
+    } else {
+        scan.eat("initialised,")?;
+        let pages = scan.dec()?;
+        scan.eat("pages in")?;
+        Some(pages)
+    };
+    let milliseconds = scan.dec()?;
+    scan.eat("ms")?;
+    Some(FigureKind::DeferredInit {
+        node,
+        pages,
+        milliseconds,
+    })
+}
+
+fn device_init(mut scan: Scan<'_>) -> Option<FigureKind> {
+    // Up to 5.x a pointer-like device name may stand before the figure.
+    let pages = scan.dec()?;
+    scan.eat("pages in")?;
+    let milliseconds = scan.dec()?;
+    scan.eat("ms")?;
+    Some(FigureKind::DeviceInit {
+        pages,
+        milliseconds,
+    })
+}

@@ -1,0 +1,265 @@
+//! The memory of one machine, ready to be built.
+//!
+//! A [`MachineLayout`] is what all readers convert to: ranges of memory with node and flags,
+//! ranges that firmware assigns to nodes whether or not memory is there, and what was reserved
+//! when memory was handed to the buddy allocator. It says what each part was taken from, so that
+//! a figure which was an input is never mistaken for a result.
+
+mod memory;
+mod other;
+mod provenance;
+mod x86;
+
+use memblock::{NodeId, PhysRange};
+
+use crate::bootlog::BootLog;
+use crate::bootlog::memblock_lines::Call;
+use crate::error::{LayoutError, NotModelled, ReadError};
+use crate::figures::{Figure, FigureKind, PrintedFigures};
+use crate::location::Problems;
+use crate::release::{Architecture, KernelRelease};
+
+pub use provenance::{
+    Contradiction, MemorySource, NodeSource, PageSizeSource, Provenance, ReservedSource,
+};
+
+/// A range of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryRange {
+    /// Its bytes.
+    pub range: PhysRange,
+    /// Its node; `None` where nobody assigned one.
+    pub node: Option<NodeId>,
+    /// memblock's flag bits.
+    pub flags: u32,
+    /// The line that it was taken from; zero where the input has no lines.
+    pub line: u64,
+}
+
+/// Addresses that belong to a node, whether or not memory is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeRange {
+    /// Its bytes.
+    pub range: PhysRange,
+    /// The node.
+    pub node: NodeId,
+    /// The line that it was taken from.
+    pub line: u64,
+}
+
+/// Memory that is no memory at boot: persistent, or set aside for a driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceRange {
+    /// Its bytes.
+    pub range: PhysRange,
+    /// Whether it is persistent; otherwise soft reserved.
+    pub persistent: bool,
+    /// The line that it was taken from.
+    pub line: u64,
+}
+
+/// The memory of one machine and where every part of it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineLayout {
+    /// Name of the input, for messages.
+    pub file: String,
+    /// Its architecture, where it is known.
+    pub architecture: Option<Architecture>,
+    /// Its kernel, where it is known.
+    pub release: Option<KernelRelease>,
+    /// What the boot loader handed over.
+    pub command_line: Option<String>,
+    /// What firmware calls the machine.
+    pub machine: Option<String>,
+    /// Page size in bytes.
+    pub page_size: u64,
+    /// Memory in ascending order, without overlaps.
+    pub memory: Vec<MemoryRange>,
+    /// What belongs to which node, in ascending order, without overlaps.
+    pub node_ranges: Vec<NodeRange>,
+    /// Nodes that are online and have no memory, ascending.
+    pub memoryless: Vec<NodeId>,
+    /// What was reserved at the moment that [`MachineLayout::calls`] begin.
+    pub reserved: Vec<MemoryRange>,
+    /// memblock's calls from then to the hand-over of memory.
+    pub calls: Vec<Call>,
+    /// Persistent and soft-reserved ranges.
+    pub devices: Vec<DeviceRange>,
+    /// What the kernel printed of its own memory map.
+    pub figures: PrintedFigures,
+    /// What was taken from where.
+    pub provenance: Provenance,
+    /// Lines that should have been facts.
+    pub problems: Problems,
+}
+
+/// A file that cannot become a layout.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MachineError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// What it says is not a machine.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+}
+
+impl MachineLayout {
+    /// The machine whose boot log is in `path`.
+    ///
+    /// # Errors
+    /// * [`MachineError::Read`] where the file cannot be read or is no boot log.
+    /// * [`MachineError::Layout`] where the log does not say enough, or what is not modelled.
+    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self, MachineError> {
+        Ok(Self::from_log(&BootLog::open(path)?)?)
+    }
+
+    /// The machine that `log` speaks of.
+    ///
+    /// # Errors
+    /// * [`LayoutError::NotModelled`] for 32-bit kernels, Xen PV domains, architectures without a
+    ///   profile and kernels before 3.5.
+    /// * [`LayoutError::FrontLost`] where the log does not say what memory there is.
+    /// * [`LayoutError::OverlappingNodes`] where two nodes claim one address.
+    /// * [`LayoutError::NoMemory`] where nothing usable is left.
+    pub fn from_log(log: &BootLog) -> Result<Self, LayoutError> {
+        refuse(log)?;
+        let mut layout = Self {
+            file: log.file.clone(),
+            architecture: log.identity.architecture,
+            release: log.identity.release.clone(),
+            command_line: log.identity.command_line.clone(),
+            machine: log.identity.machine.clone(),
+            page_size: 4096,
+            memory: Vec::new(),
+            node_ranges: Vec::new(),
+            memoryless: Vec::new(),
+            reserved: Vec::new(),
+            calls: Vec::new(),
+            devices: Vec::new(),
+            figures: log.figures.clone(),
+            provenance: Provenance::default(),
+            problems: log.problems.clone(),
+        };
+        layout.find_page_size(log);
+        let x86 = matches!(layout.architecture, Some(Architecture::Amd64))
+            || layout.architecture.is_none() && !log.firmware.maps.is_empty();
+        if x86 {
+            x86::read(&mut layout, log)?;
+        } else {
+            other::read(&mut layout, log)?;
+        }
+        if layout.memory.iter().all(|memory| memory.range.is_empty()) {
+            return Err(LayoutError::NoMemory {
+                file: log.file.clone(),
+            });
+        }
+        layout.find_memoryless(log);
+        if let Some((first, last)) = layout.provenance.memory_lines {
+            let inside = |problem: &&crate::Problem| (first..=last + 1).contains(&problem.at.line);
+            layout.provenance.unreadable = log.problems.iter().filter(inside).count() as u64;
+        }
+        Ok(layout)
+    }
+
+    /// Bytes of memory.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory.iter().map(|memory| memory.range.len()).sum()
+    }
+
+    /// Nodes that have memory, ascending.
+    pub fn nodes(&self) -> Vec<NodeId> {
+        let mut nodes: Vec<_> = self
+            .memory
+            .iter()
+            .filter_map(|memory| memory.node)
+            .collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// Whether `figure` was an input of this layout, so that finding it again proves nothing.
+    pub fn is_input(&self, figure: &Figure) -> bool {
+        match figure.kind {
+            FigureKind::EarlyRange { .. } => self.provenance.uses_early_ranges(),
+            FigureKind::Initmem { .. } => {
+                self.provenance.uses_early_ranges() || self.provenance.memoryless_from_initmem
+            }
+            _ => false,
+        }
+    }
+
+    fn find_page_size(&mut self, log: &BootLog) {
+        let sizes = self
+            .architecture
+            .map_or(&[4096][..], Architecture::page_sizes);
+        let named = self.release.as_ref().and_then(|release| {
+            [("64k", 65536), ("16k", 16384), ("4k", 4096)]
+                .into_iter()
+                .find(|(name, _)| release.text.ends_with(name))
+        });
+        let (size, source) = match (sizes, log.hints.page_size, named) {
+            ([only], _, _) => (*only, PageSizeSource::Architecture),
+            (_, Some((size, line)), _) => (size, PageSizeSource::HashTable(line)),
+            (_, None, Some((_, size))) => (size, PageSizeSource::Release),
+            ([usual, ..], None, None) => (*usual, PageSizeSource::Usual),
+            ([], None, None) => (4096, PageSizeSource::Usual),
+        };
+        self.page_size = size;
+        self.provenance.page_size = source;
+    }
+
+    fn find_memoryless(&mut self, log: &BootLog) {
+        let with_memory = self.nodes();
+        let mut online = log.numa.cpu_nodes.clone();
+        online.extend(&log.numa.node_data);
+        online.extend(&log.numa.fallback);
+        if online.is_empty() {
+            // Nothing else names nodes without memory; then these lines are an input.
+            let named = log.figures.iter().filter_map(|figure| match figure.kind {
+                FigureKind::Initmem { node, range: None } => Some(node),
+                _ => None,
+            });
+            online.extend(named);
+            self.provenance.memoryless_from_initmem = !online.is_empty();
+        }
+        self.memoryless = online
+            .into_iter()
+            .filter(|node| !with_memory.contains(node))
+            .collect();
+    }
+}
+
+/// Refuses what is recognised and not modelled.
+fn refuse(log: &BootLog) -> Result<(), LayoutError> {
+    let identity = &log.identity;
+    let refuse = |what, at: &crate::Location| {
+        Err(LayoutError::NotModelled {
+            file: log.file.clone(),
+            what,
+            at: at.clone(),
+        })
+    };
+    if let (Some(arch), Some(at)) = (identity.architecture, &identity.architecture_at) {
+        match arch {
+            Architecture::X86 | Architecture::Arm | Architecture::Ppc => {
+                return refuse(NotModelled::Bits32, at);
+            }
+            Architecture::Amd64
+            | Architecture::Arm64
+            | Architecture::Riscv64
+            | Architecture::Ppc64
+            | Architecture::S390x => {}
+            other => return refuse(NotModelled::Architecture(other), at),
+        }
+    }
+    if let Some(at) = &identity.xen_pv {
+        return refuse(NotModelled::XenPv, at);
+    }
+    if let Some(at) = &log.pfn_format {
+        return refuse(NotModelled::PfnFormat, at);
+    }
+    Ok(())
+}

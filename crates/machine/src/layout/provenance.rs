@@ -1,0 +1,251 @@
+//! What was taken from where, and what disagrees.
+
+use std::fmt;
+
+use memblock::{NodeId, PhysRange};
+
+/// What the ranges of memory were taken from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MemorySource {
+    /// Nothing yet.
+    #[default]
+    None,
+    /// The firmware's memory map and the changes that the kernel made to it.
+    FirmwareMap,
+    /// A `MEMBLOCK configuration:` dump.
+    MemblockDump,
+    /// `memblock_add` lines.
+    MemblockCalls,
+    /// `Early memory node ranges`, in want of anything else.
+    EarlyRanges,
+    /// `/proc/iomem`.
+    Iomem,
+    /// `/sys/devices/system/memory`.
+    Sysfs,
+    /// `/proc/zoneinfo`.
+    Zoneinfo,
+    /// `/sys/kernel/debug/memblock`.
+    Debugfs,
+    /// A size that someone typed.
+    Synthetic,
+    /// A layout file.
+    Toml,
+}
+
+/// What assigns memory to nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NodeSource {
+    /// Nothing: all memory is node 0's.
+    #[default]
+    None,
+    /// The firmware's affinity table.
+    Affinity,
+    /// Nodes that the kernel emulated (`numa=fake=`).
+    Emulated,
+    /// One node that the kernel made up.
+    Single,
+    /// A `MEMBLOCK configuration:` dump.
+    MemblockDump,
+    /// `Early memory node ranges`.
+    EarlyRanges,
+    /// `/sys/devices/system/node`.
+    Sysfs,
+    /// `/proc/zoneinfo`.
+    Zoneinfo,
+    /// `/sys/kernel/debug/memblock`.
+    Debugfs,
+    /// Someone typed it.
+    Synthetic,
+    /// A layout file.
+    Toml,
+}
+
+/// What reservations were taken from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ReservedSource {
+    /// Nothing is known.
+    #[default]
+    None,
+    /// A dump and every debug line behind it: what was reserved at hand-over.
+    MemblockDump,
+    /// Single lines that report a reservation: some of what was reserved.
+    SingleLines,
+    /// `/proc/iomem`: what is reserved now.
+    Iomem,
+    /// `/sys/kernel/debug/memblock`: what is reserved now.
+    Debugfs,
+    /// A layout file.
+    Toml,
+}
+
+/// What the page size was taken from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PageSizeSource {
+    /// The most usual one of the architecture.
+    #[default]
+    Usual,
+    /// The architecture has only one.
+    Architecture,
+    /// The kernel's release names it.
+    Release,
+    /// Size and order of a hash table, on this line.
+    HashTable(u64),
+    /// The running system.
+    Host,
+    /// Someone typed it.
+    Given,
+}
+
+macro_rules! words {
+    ($type:ident { $($variant:pat => $text:literal,)* }) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self { $($variant => f.write_str($text),)* }
+            }
+        }
+    };
+}
+
+words!(MemorySource {
+    Self::None => "nothing",
+    Self::FirmwareMap => "firmware map",
+    Self::MemblockDump => "memblock dump",
+    Self::MemblockCalls => "memblock_add lines",
+    Self::EarlyRanges => "early node ranges",
+    Self::Iomem => "/proc/iomem",
+    Self::Sysfs => "/sys/devices/system/memory",
+    Self::Zoneinfo => "/proc/zoneinfo",
+    Self::Debugfs => "memblock in debugfs",
+    Self::Synthetic => "given sizes",
+    Self::Toml => "layout file",
+});
+
+words!(NodeSource {
+    Self::None => "nothing",
+    Self::Affinity => "SRAT",
+    Self::Emulated => "emulated nodes",
+    Self::Single => "one made-up node",
+    Self::MemblockDump => "memblock dump",
+    Self::EarlyRanges => "early node ranges",
+    Self::Sysfs => "/sys/devices/system/node",
+    Self::Zoneinfo => "/proc/zoneinfo",
+    Self::Debugfs => "memblock in debugfs",
+    Self::Synthetic => "given sizes",
+    Self::Toml => "layout file",
+});
+
+words!(ReservedSource {
+    Self::None => "nothing",
+    Self::MemblockDump => "memblock dump",
+    Self::SingleLines => "single lines",
+    Self::Iomem => "/proc/iomem",
+    Self::Debugfs => "memblock in debugfs",
+    Self::Toml => "layout file",
+});
+
+impl fmt::Display for PageSizeSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usual => f.write_str("the usual one"),
+            Self::Architecture => f.write_str("the only one"),
+            Self::Release => f.write_str("named by the release"),
+            Self::HashTable(line) => write!(f, "hash table on line {line}"),
+            Self::Host => f.write_str("this host"),
+            Self::Given => f.write_str("given"),
+        }
+    }
+}
+
+/// Two sources that do not agree; the first one was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contradiction {
+    /// What was taken.
+    pub taken: MemorySource,
+    /// The line of `taken` that says it, or the first line of that source.
+    pub taken_line: u64,
+    /// What says otherwise.
+    pub other: MemorySource,
+    /// The line of `other`, or the first line of that source.
+    pub other_line: u64,
+    /// Where they differ.
+    pub range: PhysRange,
+    /// What `taken` says: `None` no memory, else the node.
+    pub taken_says: Option<Option<NodeId>>,
+    /// What `other` says.
+    pub other_says: Option<Option<NodeId>>,
+}
+
+impl fmt::Display for Contradiction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let says = |what: Option<Option<NodeId>>| match what {
+            None => "no memory".to_owned(),
+            Some(None) => "memory without a node".to_owned(),
+            Some(Some(node)) => format!("memory of node {node}"),
+        };
+        write!(
+            f,
+            "{}: {} (line {}) has {}, {} (line {}) has {}; the former is taken",
+            self.range,
+            self.taken,
+            self.taken_line,
+            says(self.taken_says),
+            self.other,
+            self.other_line,
+            says(self.other_says),
+        )
+    }
+}
+
+/// What a layout was made from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Provenance {
+    /// The ranges of memory.
+    pub memory: MemorySource,
+    /// Their first and last line.
+    pub memory_lines: Option<(u64, u64)>,
+    /// Their nodes.
+    pub nodes: NodeSource,
+    /// Reservations.
+    pub reserved: ReservedSource,
+    /// Page size.
+    pub page_size: PageSizeSource,
+    /// Whether nodes without memory are known only from the lines that say so.
+    pub memoryless_from_initmem: bool,
+    /// How many lines among those of the memory could not be read: that much may be missing.
+    pub unreadable: u64,
+    /// What disagrees.
+    pub contradictions: Vec<Contradiction>,
+}
+
+impl Provenance {
+    /// Whether `Early memory node ranges` were an input.
+    pub fn uses_early_ranges(&self) -> bool {
+        self.memory == MemorySource::EarlyRanges || self.nodes == NodeSource::EarlyRanges
+    }
+}
+
+impl fmt::Display for Provenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "memory from {}", self.memory)?;
+        if let Some((first, last)) = self.memory_lines {
+            write!(f, " (lines {first} to {last})")?;
+        }
+        write!(
+            f,
+            ", nodes from {}, reservations from {}, page size: {}",
+            self.nodes, self.reserved, self.page_size
+        )?;
+        match self.unreadable {
+            0 => Ok(()),
+            1 => f.write_str("; one line of the memory could not be read: some may be missing"),
+            n => write!(
+                f,
+                "; {n} lines of the memory could not be read: some may be missing"
+            ),
+        }
+    }
+}

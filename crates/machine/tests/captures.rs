@@ -1,0 +1,117 @@
+//! Captures of real kernels, where they lie beside the project.
+//!
+//! The memory that is read from firmware, affinity and memblock lines must be the memory that
+//! the kernel found: the lines in which it says so are compared, never read.
+
+use std::path::PathBuf;
+
+use machine::{BootLog, Capture, MachineLayout, MemorySource};
+
+/// Captures below `name`, or nothing where the folder is not there.
+fn captures(name: &str) -> Vec<PathBuf> {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")).join(name);
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        eprintln!("SKIPPED: {} is not there", folder.display());
+        return Vec::new();
+    };
+    let mut files: Vec<_> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| {
+            path.extension().is_some_and(|end| end == "txt")
+                && path.file_name().is_some_and(|name| name != "INDEX.tsv")
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// Ours and theirs: node and whole pages of every range.
+fn early_ranges(layout: &MachineLayout) -> (Vec<String>, Vec<String>) {
+    let shift = layout.page_size.trailing_zeros();
+    let ours = layout.memory.iter().filter_map(|memory| {
+        let whole = memory.range.pfns_inner(shift).phys(shift);
+        (!whole.is_empty()).then(|| format!("{} {whole}", memory.node.unwrap_or_default()))
+    });
+    let theirs = layout
+        .figures
+        .early_ranges()
+        .map(|(node, range)| format!("{node} {range}"));
+    (ours.collect(), theirs.collect())
+}
+
+#[test]
+fn memory_of_every_capture_is_the_memory_that_its_kernel_found() {
+    for path in captures("golden")
+        .into_iter()
+        .chain(captures("golden-other"))
+    {
+        let layout = MachineLayout::open(&path).unwrap_or_else(|error| panic!("{error}"));
+        assert!(!layout.provenance.uses_early_ranges(), "{}", path.display());
+        let (ours, theirs) = early_ranges(&layout);
+        eprintln!("{}: {}", path.display(), layout.provenance);
+        if theirs.is_empty() {
+            eprintln!("SKIPPED: {}: its kernel's ranges are lost", path.display());
+            continue;
+        }
+        assert_eq!(ours, theirs, "{}", path.display());
+        assert_eq!(layout.provenance.contradictions, [], "{}", path.display());
+        assert!(
+            layout.problems.is_empty(),
+            "{}: {:?}",
+            path.display(),
+            layout.problems
+        );
+    }
+}
+
+#[test]
+fn firmware_and_affinity_alone_give_the_same_memory_as_the_kernels_own_dump() {
+    for path in captures("golden") {
+        let mut log = BootLog::open(&path).unwrap_or_else(|error| panic!("{error}"));
+        let name = path.display();
+        if log.firmware.maps.is_empty() {
+            eprintln!("SKIPPED: {name}: no firmware map");
+            continue;
+        }
+        let dumped = MachineLayout::from_log(&log).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(
+            dumped.provenance.memory,
+            MemorySource::MemblockDump,
+            "{name}"
+        );
+        log.memblock = Default::default();
+        let layout = MachineLayout::from_log(&log).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(
+            layout.provenance.memory,
+            MemorySource::FirmwareMap,
+            "{name}"
+        );
+        let pages = |layout: &MachineLayout| -> Vec<_> {
+            let memory = layout.memory.iter();
+            memory.map(|memory| (memory.range, memory.node)).collect()
+        };
+        assert_eq!(pages(&layout), pages(&dumped), "{name}");
+    }
+}
+
+#[test]
+fn zoneinfo_of_every_capture_has_a_present_page_for_every_page_of_the_ranges() {
+    for path in captures("golden")
+        .into_iter()
+        .chain(captures("golden-other"))
+    {
+        let name = path.display();
+        let capture = Capture::open(&path).unwrap_or_else(|error| panic!("{error}"));
+        let zones = capture.zoneinfo.as_ref().expect("a capture has zoneinfo");
+        assert_eq!(capture.whole, Some(true), "{name}");
+        let layout = MachineLayout::from_log(capture.log().expect("a log")).expect("a layout");
+        let shift = layout.page_size.trailing_zeros();
+        let memory = layout.memory.iter();
+        let pages: u64 = memory
+            .map(|memory| memory.range.pfns_inner(shift).len())
+            .sum();
+        let present: u64 = zones.zones().iter().map(|zone| zone.present).sum();
+        assert_eq!(pages, present, "{name}");
+    }
+}
