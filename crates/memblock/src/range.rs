@@ -6,7 +6,7 @@ use crate::{Pfn, PhysAddr};
 
 /// Addresses `[start, end)`, in bytes. `start <= end` always holds.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PhysRange {
     start: PhysAddr,
     end: PhysAddr,
@@ -14,7 +14,7 @@ pub struct PhysRange {
 
 /// Frames `[start, end)`. `start <= end` always holds.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PfnRange {
     start: Pfn,
     end: Pfn,
@@ -88,6 +88,32 @@ macro_rules! half_open {
 
 half_open!(PhysRange, PhysAddr, "bytes");
 half_open!(PfnRange, Pfn, "pages");
+
+/// Reads a range, and refuses one whose end lies below its start.
+#[cfg(feature = "serde")]
+macro_rules! deserialize_checked {
+    ($range:ident, $point:ident) => {
+        impl<'de> serde::Deserialize<'de> for $range {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                #[derive(serde::Deserialize)]
+                struct Bounds {
+                    start: $point,
+                    end: $point,
+                }
+                let Bounds { start, end } = Bounds::deserialize(deserializer)?;
+                if end < start {
+                    return Err(serde::de::Error::custom("the end lies below the start"));
+                }
+                Ok(Self { start, end })
+            }
+        }
+    };
+}
+
+#[cfg(feature = "serde")]
+deserialize_checked!(PhysRange, PhysAddr);
+#[cfg(feature = "serde")]
+deserialize_checked!(PfnRange, Pfn);
 
 impl PhysRange {
     /// `size` bytes from `start`, cut off at the top of the address space.

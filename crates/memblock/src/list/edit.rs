@@ -1,0 +1,265 @@
+//! Changing a list.
+//!
+//! Every change keeps the list sorted, disjoint and minimal: neighbours that touch with the same
+//! node and flags are one region.
+
+use alloc::vec::Vec;
+
+use super::{CHUNK, Pos, RegionList, starts_at_or_below};
+use crate::{PhysAddr, PhysRange, Region};
+
+impl RegionList {
+    /// Puts `region` in, which must not overlap any other, and merges it with its neighbours.
+    pub(crate) fn insert(&mut self, region: Region) {
+        if region.range().is_empty() {
+            return;
+        }
+        if self.len == 0 {
+            // the kernel sets its counter here instead of adding to it
+            self.total = 0;
+        }
+        self.total = self.total.wrapping_add(region.range().len());
+        self.emptied = false;
+        self.place(region);
+    }
+
+    /// As [`insert`](Self::insert), with the counter left alone.
+    fn place(&mut self, region: Region) {
+        let Some(chunk) = self.chunk_from(region.start()) else {
+            return self.place_lowest(region);
+        };
+        let regions = &mut self.chunks[chunk];
+        let index = starts_at_or_below(regions, region.start());
+        let lower = index - 1;
+        let extends = regions[lower].continues_in(region);
+        if index < regions.len() {
+            let joins = region.continues_in(regions[index]);
+            match (extends, joins) {
+                (false, false) => self.insert_at(chunk, index, region),
+                (true, false) => {
+                    regions[lower] = grown_up(regions[lower], region.end());
+                }
+                (false, true) => {
+                    regions[index] = grown_down(regions[index], region.start());
+                }
+                (true, true) => {
+                    regions[lower] = grown_up(regions[lower], regions[index].end());
+                    regions.remove(index);
+                    self.len -= 1;
+                }
+            }
+            return;
+        }
+        // the upper neighbour, if any, is the first of the next chunk
+        let joins = self
+            .chunks
+            .get(chunk + 1)
+            .is_some_and(|next| region.continues_in(next[0]));
+        match (extends, joins) {
+            (false, false) => self.insert_at(chunk, index, region),
+            (true, false) => {
+                let regions = &mut self.chunks[chunk];
+                regions[lower] = grown_up(regions[lower], region.end());
+            }
+            (false, true) => self.grow_first_down(chunk + 1, region.start()),
+            (true, true) => {
+                let upper = self.remove_at(Pos {
+                    chunk: chunk + 1,
+                    index: 0,
+                });
+                let regions = &mut self.chunks[chunk];
+                regions[lower] = grown_up(regions[lower], upper.end());
+            }
+        }
+    }
+
+    fn place_lowest(&mut self, region: Region) {
+        if self.chunks.is_empty() {
+            let mut regions = Vec::with_capacity(4);
+            regions.push(region);
+            self.firsts.push(region.start().get());
+            self.chunks.push(regions);
+            self.len = 1;
+        } else if region.continues_in(self.chunks[0][0]) {
+            self.grow_first_down(0, region.start());
+        } else {
+            self.insert_at(0, 0, region);
+        }
+    }
+
+    fn grow_first_down(&mut self, chunk: usize, start: PhysAddr) {
+        self.chunks[chunk][0] = grown_down(self.chunks[chunk][0], start);
+        self.firsts[chunk] = start.get();
+    }
+
+    fn insert_at(&mut self, mut chunk: usize, mut index: usize, region: Region) {
+        self.len += 1;
+        if self.chunks[chunk].len() == CHUNK {
+            // a list that is filled in ascending order keeps its chunks full
+            let at_end = index == CHUNK && chunk + 1 == self.chunks.len();
+            let cut = if at_end { CHUNK } else { CHUNK / 2 };
+            let mut upper = Vec::with_capacity(CHUNK);
+            upper.extend(self.chunks[chunk].drain(cut..));
+            let first = upper.first().unwrap_or(&region).start().get();
+            self.chunks.insert(chunk + 1, upper);
+            self.firsts.insert(chunk + 1, first);
+            if index > cut || at_end {
+                chunk += 1;
+                index -= cut;
+            }
+        }
+        self.chunks[chunk].insert(index, region);
+        if index == 0 {
+            self.firsts[chunk] = region.start().get();
+        }
+    }
+
+    /// Takes the region at `pos` out, the counter left alone.
+    fn remove_at(&mut self, pos: Pos) -> Region {
+        let region = self.chunks[pos.chunk].remove(pos.index);
+        self.len -= 1;
+        self.tidy(pos.chunk);
+        region
+    }
+
+    /// Drops `chunk` if it is empty, else sets its first start right.
+    fn tidy(&mut self, chunk: usize) {
+        match self.chunks[chunk].first() {
+            Some(first) => self.firsts[chunk] = first.start().get(),
+            None => {
+                self.chunks.remove(chunk);
+                self.firsts.remove(chunk);
+            }
+        }
+    }
+
+    /// Cuts the region that holds `at` strictly inside, if any, so that none crosses it.
+    fn split(&mut self, at: PhysAddr) {
+        let pos = self.seek(at);
+        let Some(region) = self.region(pos).filter(|region| region.start() < at) else {
+            return;
+        };
+        self.chunks[pos.chunk][pos.index] = region.with_range(PhysRange::new(region.start(), at));
+        let upper = region.with_range(PhysRange::new(at, region.end()));
+        self.insert_at(pos.chunk, pos.index + 1, upper);
+    }
+
+    /// How many pieces an addition of `range` would bring: its parts that no region covers.
+    pub(crate) fn gaps_in(&self, range: PhysRange) -> impl Iterator<Item = PhysRange> {
+        let mut from = range.start();
+        let mut covered = self.overlapping(range);
+        let mut done = range.is_empty();
+        core::iter::from_fn(move || {
+            while !done {
+                let start = from;
+                let end = match covered.next() {
+                    Some(region) => {
+                        from = region.end();
+                        region.start()
+                    }
+                    None => {
+                        done = true;
+                        range.end()
+                    }
+                };
+                if start < end {
+                    return Some(PhysRange::new(start, end));
+                }
+            }
+            None
+        })
+    }
+
+    /// Removes `range` from the list.
+    pub(crate) fn remove(&mut self, range: PhysRange) {
+        if range.is_empty() || self.is_empty() {
+            return;
+        }
+        self.split(range.start());
+        self.split(range.end());
+        loop {
+            let pos = self.seek(range.start());
+            let Some(regions) = self.chunks.get_mut(pos.chunk) else {
+                break;
+            };
+            let end = regions.partition_point(|region| region.start() < range.end());
+            if end <= pos.index {
+                break;
+            }
+            let gone: u64 = regions
+                .drain(pos.index..end)
+                .map(|region| region.range().len())
+                .sum();
+            self.len -= end - pos.index;
+            self.total = self.total.wrapping_sub(gone);
+            self.tidy(pos.chunk);
+        }
+        self.emptied = self.is_empty();
+    }
+
+    /// Changes every part of a region that lies in `range`, then merges.
+    pub(crate) fn change(&mut self, range: PhysRange, change: impl Fn(Region) -> Region) {
+        if range.is_empty() || self.is_empty() {
+            return;
+        }
+        self.split(range.start());
+        self.split(range.end());
+        let mut pos = self.seek(range.start());
+        while let Some(region) = self.region(pos).filter(|it| it.start() < range.end()) {
+            self.chunks[pos.chunk][pos.index] = change(region);
+            pos = self.after(pos);
+        }
+        self.merge(range);
+    }
+
+    /// Merges the neighbours that touch in or at the bounds of `range`.
+    fn merge(&mut self, range: PhysRange) {
+        let mut pos = self.seek(range.start());
+        if let Some(before) = self.before(pos) {
+            pos = before;
+        }
+        while let Some(region) = self.region(pos) {
+            let after = self.after(pos);
+            let Some(next) = self.region(after) else {
+                break;
+            };
+            if next.start() > range.end() {
+                break;
+            }
+            if region.continues_in(next) {
+                self.chunks[pos.chunk][pos.index] = grown_up(region, next.end());
+                self.remove_at(after);
+                // the removal may have moved chunks behind `pos`, never `pos` itself
+            } else {
+                pos = after;
+            }
+        }
+    }
+
+    /// Shrinks every region to whole multiples of `align`, without touching the counter where
+    /// something is left: the quirk of `memblock_trim_memory`.
+    pub(crate) fn trim(&mut self, align: u64) {
+        let old = core::mem::take(self);
+        let mut total = old.total;
+        for region in old.iter() {
+            let start = region.start().checked_align_up(align);
+            let end = region.end().align_down(align);
+            match start {
+                Some(start) if start < end => {
+                    self.place(region.with_range(PhysRange::new(start, end)));
+                }
+                _ => total = total.wrapping_sub(region.range().len()),
+            }
+        }
+        self.total = total;
+        self.emptied = self.is_empty() && (old.emptied || !old.is_empty());
+    }
+}
+
+fn grown_up(region: Region, end: PhysAddr) -> Region {
+    region.with_range(PhysRange::new(region.start(), end))
+}
+
+fn grown_down(region: Region, start: PhysAddr) -> Region {
+    region.with_range(PhysRange::new(start, region.end()))
+}

@@ -1,0 +1,84 @@
+//! Iterators over the regions of one list.
+
+use core::iter::FusedIterator;
+
+use super::{Cursor, RegionList};
+use crate::{PhysRange, Region};
+
+/// The regions of a list in ascending order, and in descending order from its end.
+#[derive(Clone, Debug)]
+pub struct Iter<'a> {
+    front: Cursor<'a>,
+    back: Cursor<'a>,
+    left: usize,
+}
+
+impl<'a> Iter<'a> {
+    pub(super) fn new(list: &'a RegionList) -> Self {
+        Self {
+            front: Cursor::first(list),
+            back: Cursor::last(list),
+            left: list.len,
+        }
+    }
+}
+
+impl Iterator for Iter<'_> {
+    type Item = Region;
+
+    #[inline]
+    fn next(&mut self) -> Option<Region> {
+        self.left = self.left.checked_sub(1)?;
+        let region = self.front.region();
+        self.front.forward();
+        region
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl DoubleEndedIterator for Iter<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Region> {
+        self.left = self.left.checked_sub(1)?;
+        let region = self.back.region();
+        self.back.backward();
+        region
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+impl FusedIterator for Iter<'_> {}
+
+/// The regions of a list that share an address with a range, in ascending order.
+#[derive(Clone, Debug)]
+pub struct Overlapping<'a> {
+    cursor: Cursor<'a>,
+    range: PhysRange,
+}
+
+impl<'a> Overlapping<'a> {
+    pub(super) fn new(list: &'a RegionList, range: PhysRange) -> Self {
+        Self {
+            cursor: Cursor::seek(list, range.start()),
+            range,
+        }
+    }
+}
+
+impl Iterator for Overlapping<'_> {
+    type Item = Region;
+
+    fn next(&mut self) -> Option<Region> {
+        let region = self.cursor.region()?;
+        if self.range.is_empty() || region.start() >= self.range.end() {
+            return None;
+        }
+        self.cursor.forward();
+        Some(region)
+    }
+}
+
+impl FusedIterator for Overlapping<'_> {}
