@@ -29,6 +29,7 @@ use core::mem::MaybeUninit;
 use crate::image::PageImage;
 
 mod auto;
+pub mod fused;
 mod memset;
 mod path;
 mod stream;
