@@ -20,8 +20,8 @@ pub use flags::{DecodedFlags, Field, FlagsInputs, FlagsLayout, PageFlag, PageFla
 pub use image::{MAX_WORDS, PageImage, StructPageSize};
 pub use profile::{
     Arch, Arm64DmaLimit, Behaviours, ByteOrder, DeferOrder, DeferredJobs, DeferredThreads,
-    DevicePageblocks, EarlySectionDedup, FirstTails, FlagNumbers, FlagOptions, FlatmemTail,
-    GrowEnd, HoleTest, HotAdded, KasanTags, KernelConfig, KernelVersion, LifoBatch,
+    DeviceMemmapCount, DevicePageblocks, EarlySectionDedup, FirstTails, FlagNumbers, FlagOptions,
+    FlatmemTail, GrowEnd, HoleTest, HotAdded, KasanTags, KernelConfig, KernelVersion, LifoBatch,
     ManagedEstimate, MemoryModel, MovableStart, NodeSpanned, PageTypeWord, ParseKernelVersionError,
-    Profile, ProfileError, ReservedNode, ZoneIndex, ZoneKind, ZoneSet,
+    Profile, ProfileError, ReservedNode, TailTwo, ZoneIndex, ZoneKind, ZoneSet,
 };
