@@ -8,7 +8,10 @@
 #![forbid(unsafe_code)]
 
 mod cpuset;
+pub mod plan;
+pub mod schedule;
 pub mod topology;
+pub mod workers;
 
 pub use cpuset::{CpuSet, CpuSetError};
 pub use topology::Topology;

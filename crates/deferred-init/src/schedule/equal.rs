@@ -1,0 +1,77 @@
+//! Equal shares, decided beforehand.
+
+use super::{Hand, HandOut, Next, Scheduler, Source, Tally, Visit, drive, share};
+use crate::plan::{Piece, Work};
+use crate::workers::{Crew, Start};
+
+/// Every worker gets one contiguous share of its group; shares differ by at most one section.
+///
+/// Nothing is taken twice and nothing is balanced: the slowest worker decides.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Static;
+
+impl Scheduler for Static {
+    fn name(&self) -> &'static str {
+        "static"
+    }
+
+    fn run(&self, crew: &Crew, work: &Work, start: &Start, visit: &Visit<'_>) -> Tally {
+        drive(self, crew, work, start, visit)
+    }
+}
+
+impl HandOut for Static {
+    fn begin<'w>(&self, work: &'w Work) -> Box<dyn Source + 'w> {
+        Box::new(Shares { work })
+    }
+}
+
+struct Shares<'w> {
+    work: &'w Work,
+}
+
+impl Source for Shares<'_> {
+    fn hand(&self, worker: usize) -> Box<dyn Hand + '_> {
+        let own = self.work.group_of(worker).and_then(|index| {
+            let group = self.work.groups().get(index)?;
+            let share = share(
+                group.sections(),
+                group.workers.len(),
+                worker - group.workers.start,
+            );
+            Some(Piece {
+                group: index,
+                positions: share,
+            })
+        });
+        Box::new(Share {
+            rest: own,
+            grain: self.work.grain(),
+        })
+    }
+}
+
+struct Share {
+    rest: Option<Piece>,
+    grain: u64,
+}
+
+impl Hand for Share {
+    fn next(&mut self) -> Next {
+        match &mut self.rest {
+            Some(rest) if !rest.is_empty() => Next::Piece(split_front(rest, self.grain)),
+            _ => Next::Done,
+        }
+    }
+}
+
+/// Takes at most `grain` sections off the front.
+pub(super) fn split_front(rest: &mut Piece, grain: u64) -> Piece {
+    let end = rest.positions.end.min(rest.positions.start + grain);
+    let front = Piece {
+        group: rest.group,
+        positions: rest.positions.start..end,
+    };
+    rest.positions.start = end;
+    front
+}
