@@ -1,3 +1,1 @@
-//! Baselines for the benchmarks beside this file: what Linux does, in C, compiled as a kernel is.
-
-pub mod kernel;
+//! Baselines for the benchmarks beside this file.
