@@ -1,1 +1,3 @@
-//! Baselines for the benchmarks beside this file.
+//! Baselines for the benchmarks beside this file: what Linux does, in C, compiled as a kernel is.
+
+pub mod kernel;

@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use crate::bootlog::{BootLog, LogReader};
+use crate::debugfs::MemblockArray;
 use crate::error::ReadError;
 use crate::text::{Line, Lines};
 use crate::zoneinfo::{ZoneInfo, ZoneInfoReader};
@@ -18,6 +19,8 @@ pub struct Capture {
     log: Result<BootLog, ReadError>,
     /// `/proc/zoneinfo`, where the file has it.
     pub zoneinfo: Option<ZoneInfo>,
+    /// `memory` and `reserved` of memblock as the running kernel kept them.
+    pub memblock: Option<(MemblockArray, MemblockArray)>,
     /// `@@machine`: what was emulated.
     pub machine: Option<String>,
     /// Whether the file has `@@` parts, and if so whether it reached `@@end`.
@@ -29,6 +32,8 @@ enum Part {
     Log,
     Machine,
     Zoneinfo,
+    Memory,
+    Reserved,
     Other,
 }
 
@@ -57,6 +62,7 @@ impl Capture {
         let mut log = LogReader::default();
         let mut zoneinfo: Option<ZoneInfoReader> = None;
         let mut machine: Option<String> = None;
+        let (mut memory, mut reserved) = (MemblockArray::default(), MemblockArray::default());
         let mut whole = None;
         let mut part = Part::Log;
         loop {
@@ -76,6 +82,8 @@ impl Capture {
                         zoneinfo = Some(ZoneInfoReader::default());
                         Part::Zoneinfo
                     }
+                    "memblock.memory" => Part::Memory,
+                    "memblock.reserved" => Part::Reserved,
                     _ => Part::Other,
                 };
                 continue;
@@ -88,11 +96,14 @@ impl Capture {
                         reader.feed(line.number, line.text());
                     }
                 }
+                Part::Memory => memory.feed(line.number, line.text()),
+                Part::Reserved => reserved.feed(line.number, line.text()),
                 Part::Other => {}
             }
         }
         Ok(Self {
             log: log.finish(name),
+            memblock: (!memory.regions().is_empty()).then_some((memory, reserved)),
             zoneinfo: zoneinfo.map(ZoneInfoReader::finish),
             machine,
             whole,

@@ -150,6 +150,16 @@ pub enum LayoutError {
         /// The range that lies below its end.
         second: Location,
     },
+    /// memblock refuses what the layout says.
+    #[error("{file}: memblock refuses {at}: {source}")]
+    Memblock {
+        /// The file.
+        file: String,
+        /// What it refuses.
+        at: Location,
+        /// Why.
+        source: memblock::MemblockError,
+    },
     /// No memory is left.
     #[error("{file}: no usable memory in it; a machine needs at least one whole page")]
     NoMemory {

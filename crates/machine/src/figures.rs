@@ -5,56 +5,10 @@
 //! Linux: `mm/mm_init.c`, `mm/page_alloc.c`.
 
 use memblock::{NodeId, PhysAddr, PhysRange};
+use memmap_core::ZoneKind;
 
 use crate::location::{Location, Problems};
 use crate::text::scan::Scan;
-
-/// The kinds of zone, in the kernel's order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[doc(alias = "zone_type")]
-pub enum ZoneKind {
-    /// `DMA`.
-    Dma,
-    /// `DMA32`.
-    Dma32,
-    /// `Normal`.
-    Normal,
-    /// `HighMem`.
-    HighMem,
-    /// `Movable`.
-    Movable,
-    /// `Device`.
-    Device,
-}
-
-impl ZoneKind {
-    /// All of them, in order.
-    pub const ALL: [Self; 6] = [
-        Self::Dma,
-        Self::Dma32,
-        Self::Normal,
-        Self::HighMem,
-        Self::Movable,
-        Self::Device,
-    ];
-
-    /// The name that the kernel prints.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Dma => "DMA",
-            Self::Dma32 => "DMA32",
-            Self::Normal => "Normal",
-            Self::HighMem => "HighMem",
-            Self::Movable => "Movable",
-            Self::Device => "Device",
-        }
-    }
-
-    /// The kind that prints as `name`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-}
 
 /// What one line says. Sizes are pages of the kernel's own page size unless named otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,23 +15,34 @@
 
 pub mod bootlog;
 mod capture;
+mod debugfs;
 mod error;
 pub mod figures;
+pub mod host;
+mod iomem;
 pub mod layout;
 mod location;
 mod release;
+pub mod size;
+pub mod synthetic;
+mod sysfs;
 pub mod text;
 mod zoneinfo;
 
 pub use bootlog::BootLog;
 pub use capture::Capture;
+pub use debugfs::MemblockArray;
 pub use error::{LayoutError, Missing, NotModelled, ReadError};
-pub use figures::{Figure, FigureKind, PrintedFigures, ZoneKind};
+pub use figures::{Figure, FigureKind, PrintedFigures};
+pub use memmap_core::ZoneKind;
 
+pub use host::HostError;
+pub use iomem::{Iomem, Resource};
 pub use layout::{
     Contradiction, DeviceRange, MachineError, MachineLayout, MemoryRange, MemorySource, NodeRange,
-    NodeSource, PageSizeSource, Provenance, ReservedSource,
+    NodeSource, PageSizeSource, ProfileChoice, Provenance, ReservedSource,
 };
 pub use location::{Location, Problem, Problems};
 pub use release::{Architecture, KernelRelease};
+pub use sysfs::{MemoryBlocks, SysfsError};
 pub use zoneinfo::{ZoneInfo, ZoneStat};

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use memmap_core::{Arch, KernelVersion};
+
 /// A kernel release as the banner names it, such as `6.12.117+deb12-amd64`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelRelease {
@@ -30,6 +32,11 @@ impl KernelRelease {
     /// The two numbers.
     pub fn number(&self) -> (u16, u16) {
         (self.major, self.minor)
+    }
+
+    /// The two numbers, as profiles want them.
+    pub fn version(&self) -> KernelVersion {
+        KernelVersion::new(self.major, self.minor)
     }
 }
 
@@ -99,6 +106,34 @@ impl Architecture {
             Self::M68k => "m68k",
             Self::Arc => "arc",
         }
+    }
+
+    /// The architecture as profiles name it, where there are profiles.
+    pub const fn modelled(self) -> Option<Arch> {
+        Some(match self {
+            Self::Amd64 => Arch::Amd64,
+            Self::Arm64 => Arch::Arm64,
+            Self::Riscv64 => Arch::Riscv64,
+            Self::Ppc64 => Arch::Ppc64,
+            Self::S390x => Arch::S390x,
+            _ => return None,
+        })
+    }
+
+    /// The architecture that this library was built for, where it is one of these.
+    pub fn of_this_build() -> Option<Self> {
+        Some(match std::env::consts::ARCH {
+            "x86_64" => Self::Amd64,
+            "x86" => Self::X86,
+            "aarch64" => Self::Arm64,
+            "arm" => Self::Arm,
+            "riscv64" => Self::Riscv64,
+            "powerpc64" => Self::Ppc64,
+            "powerpc" => Self::Ppc,
+            "s390x" => Self::S390x,
+            "loongarch64" => Self::Loongarch,
+            _ => return None,
+        })
     }
 
     /// Page sizes in bytes that kernels of this architecture are built with, usual one first.

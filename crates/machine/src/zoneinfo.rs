@@ -6,9 +6,9 @@ use std::io::BufRead;
 use std::path::Path;
 
 use memblock::{NodeId, Pfn};
+use memmap_core::ZoneKind;
 
 use crate::error::ReadError;
-use crate::figures::ZoneKind;
 use crate::location::Problems;
 use crate::text::scan::Scan;
 use crate::text::{Line, Lines};

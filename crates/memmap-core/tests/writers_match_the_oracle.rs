@@ -112,6 +112,22 @@ fn a_run_that_is_not_whole_pages_is_refused_by_every_writer() {
     }
 }
 
+#[test]
+fn a_series_that_ends_early_or_overruns_is_refused_by_every_writer() {
+    let image = images(StructPageSize::B64)[0];
+    for writer in writers() {
+        for counts in [[1, 1], [1, 3]] {
+            let mut words = [MaybeUninit::new(0); 24];
+            let mut counts = counts.into_iter();
+            let attempt = std::panic::AssertUnwindSafe(|| {
+                writer.write_series(&mut || Some((image, counts.next()?)), &mut words);
+            });
+            let refused = std::panic::catch_unwind(attempt).is_err();
+            assert!(refused, "{}", writer.name());
+        }
+    }
+}
+
 fn any_image() -> impl Strategy<Value = PageImage> {
     (
         proptest::sample::select(StructPageSize::ALL.to_vec()),
@@ -140,6 +156,41 @@ proptest! {
     ) {
         for writer in writers() {
             check(writer, &image, count, offset);
+        }
+    }
+
+    #[test]
+    fn a_series_of_runs_equals_the_runs_one_by_one(
+        runs in proptest::collection::vec((any_image(), 1_usize..20), 1..8),
+        size in proptest::sample::select(StructPageSize::ALL.to_vec()),
+        offset in 0_usize..4,
+    ) {
+        // runs of one series are of one size, as struct pages of one map are
+        let runs: Vec<_> = runs
+            .into_iter()
+            .map(|(image, count)| {
+                let at = |k, i| image.word(k, i);
+                let words = std::array::from_fn(|i| at(0, i));
+                let strides = std::array::from_fn(|i| at(1, i).wrapping_sub(at(0, i)));
+                (PageImage::new(size, words, strides), count)
+            })
+            .collect();
+        let total: usize = runs.iter().map(|(_, count)| count * size.words()).sum();
+        for writer in writers() {
+            let mut apart = vec![MaybeUninit::new(CANARY); MARGIN + total + MARGIN];
+            let mut series = apart.clone();
+            let (start, end) = (MARGIN / 2 + offset, MARGIN / 2 + offset + total);
+            let mut at = start;
+            for (image, count) in &runs {
+                let next = at + count * size.words();
+                writer.write(image, &mut apart[at..next]);
+                at = next;
+            }
+            let mut rest = runs.iter().copied();
+            writer.write_series(&mut || rest.next(), &mut series[start..end]);
+            // SAFETY: both were initialised when they were made.
+            let value = |word: &MaybeUninit<u64>| unsafe { word.assume_init() };
+            prop_assert!(apart.iter().map(value).eq(series.iter().map(value)), "{}", writer.name());
         }
     }
 

@@ -35,15 +35,11 @@ pub enum Call {
     Write,
     /// Makes what was written durable.
     Fdatasync,
-    /// Creates a file that lives in memory.
-    MemfdCreate,
-    /// Forbids further changes of such a file.
-    Fcntl,
 }
 
 impl Call {
     /// Every kind of call, in declaration order.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 14] = [
         Self::Mmap,
         Self::Munmap,
         Self::Mprotect,
@@ -58,8 +54,6 @@ impl Call {
         Self::Read,
         Self::Write,
         Self::Fdatasync,
-        Self::MemfdCreate,
-        Self::Fcntl,
     ];
 
     /// The name that the manual has it under.
@@ -79,8 +73,6 @@ impl Call {
             Self::Read => "read",
             Self::Write => "write",
             Self::Fdatasync => "fdatasync",
-            Self::MemfdCreate => "memfd_create",
-            Self::Fcntl => "fcntl",
         }
     }
 }

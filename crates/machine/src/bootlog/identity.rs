@@ -3,7 +3,9 @@
 //! The banner names the release and, by its compiler, mostly the architecture; lines that only
 //! one architecture prints decide where the banner is lost or built natively.
 
-use crate::figures::{FigureKind, PrintedFigures, ZoneKind};
+use memmap_core::ZoneKind;
+
+use crate::figures::{FigureKind, PrintedFigures};
 use crate::location::Location;
 use crate::release::{Architecture, KernelRelease};
 use crate::text::scan::Scan;

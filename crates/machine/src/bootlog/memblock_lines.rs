@@ -93,6 +93,8 @@ pub struct MemblockLines {
     pub calls: Vec<Call>,
     /// First line printed after memory was handed over: later calls change nothing.
     pub handed_over: Option<u64>,
+    /// Whether the allocator that took over was heard: else lines around the hand-over are lost.
+    pub takeover_heard: bool,
     open: bool,
 }
 
@@ -106,6 +108,19 @@ const CALLS: [(&str, Operation); 9] = [
     ("memblock_phys_free:", Operation::Free),
     ("memblock_free:", Operation::Free),
     ("__memblock_free:", Operation::Free),
+];
+
+/// Messages of what starts once memory is handed over; the first belongs to the allocator that
+/// takes over, the others are there in case it was lost.
+const HANDED_OVER: [&str; 8] = [
+    "SLUB: ",
+    "SLAB: ",
+    "rcu: ",
+    "NR_IRQS",
+    "Calibrating delay loop",
+    "pid_max: ",
+    "Mount-cache hash table",
+    "Freeing ",
 ];
 
 impl MemblockLines {
@@ -150,13 +165,12 @@ impl MemblockLines {
             }
             return true;
         }
-        if self.open {
-            return self.dump_line(line, text, problems);
+        if self.open && self.dump_line(line, text, problems) {
+            return true;
         }
-        // The allocator that takes over reports itself right after the hand-over.
-        if self.handed_over.is_none() && (text.starts_with("SLUB: ") || text.starts_with("SLAB: "))
-        {
+        if self.handed_over.is_none() && HANDED_OVER.iter().any(|mark| text.starts_with(mark)) {
             self.handed_over = Some(line);
+            self.takeover_heard = text.starts_with("SL");
         }
         false
     }

@@ -5,6 +5,7 @@
 //! when memory was handed to the buddy allocator. It says what each part was taken from, so that
 //! a figure which was an input is never mistaken for a result.
 
+mod build;
 mod memory;
 mod other;
 mod provenance;
@@ -14,11 +15,15 @@ use memblock::{NodeId, PhysRange};
 
 use crate::bootlog::BootLog;
 use crate::bootlog::memblock_lines::Call;
+use crate::capture::Capture;
 use crate::error::{LayoutError, NotModelled, ReadError};
 use crate::figures::{Figure, FigureKind, PrintedFigures};
 use crate::location::Problems;
 use crate::release::{Architecture, KernelRelease};
 
+pub use build::ProfileChoice;
+pub(crate) use memory::RangeMap;
+pub(crate) use other::NOMAP;
 pub use provenance::{
     Contradiction, MemorySource, NodeSource, PageSizeSource, Provenance, ReservedSource,
 };
@@ -83,8 +88,13 @@ pub struct MachineLayout {
     pub reserved: Vec<MemoryRange>,
     /// memblock's calls from then to the hand-over of memory.
     pub calls: Vec<Call>,
+    /// What the running kernel still had reserved later: a log that lost lines does not tell of
+    /// all of it.
+    pub kept: Vec<MemoryRange>,
     /// Persistent and soft-reserved ranges.
     pub devices: Vec<DeviceRange>,
+    /// The number of CPUs that the kernel was built for, where it is known.
+    pub nr_cpus: Option<u64>,
     /// What the kernel printed of its own memory map.
     pub figures: PrintedFigures,
     /// What was taken from where.
@@ -112,7 +122,21 @@ impl MachineLayout {
     /// * [`MachineError::Read`] where the file cannot be read or is no boot log.
     /// * [`MachineError::Layout`] where the log does not say enough, or what is not modelled.
     pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self, MachineError> {
-        Ok(Self::from_log(&BootLog::open(path)?)?)
+        Self::from_capture(Capture::open(path)?)
+    }
+
+    /// The machine that a capture speaks of: its log, and what its kernel kept of memblock.
+    ///
+    /// # Errors
+    /// As [`MachineLayout::open`].
+    pub fn from_capture(capture: Capture) -> Result<Self, MachineError> {
+        let kept = capture
+            .memblock
+            .as_ref()
+            .map(|(_, reserved)| reserved.regions().to_vec());
+        let mut layout = Self::from_log(&capture.into_log()?)?;
+        layout.kept = kept.unwrap_or_default();
+        Ok(layout)
     }
 
     /// The machine that `log` speaks of.
@@ -137,7 +161,9 @@ impl MachineLayout {
             memoryless: Vec::new(),
             reserved: Vec::new(),
             calls: Vec::new(),
+            kept: Vec::new(),
             devices: Vec::new(),
+            nr_cpus: log.hints.nr_cpus.map(|(cpus, _)| cpus),
             figures: log.figures.clone(),
             provenance: Provenance::default(),
             problems: log.problems.clone(),
@@ -178,6 +204,17 @@ impl MachineLayout {
         nodes.sort_unstable();
         nodes.dedup();
         nodes
+    }
+
+    /// Gives memory the nodes of `claims`, later ones first; `source` is who says so.
+    pub(crate) fn set_nodes(
+        &mut self,
+        claims: impl Iterator<Item = NodeRange>,
+        source: NodeSource,
+    ) {
+        self.node_ranges = claims.collect();
+        self.memory = with_nodes(&self.memory, &self.node_ranges);
+        self.provenance.nodes = source;
     }
 
     /// Whether `figure` was an input of this layout, so that finding it again proves nothing.
@@ -262,4 +299,29 @@ fn refuse(log: &BootLog) -> Result<(), LayoutError> {
         return refuse(NotModelled::PfnFormat, at);
     }
     Ok(())
+}
+
+/// `memory` split by the nodes that it belongs to.
+fn with_nodes(memory: &[MemoryRange], node_ranges: &[NodeRange]) -> Vec<MemoryRange> {
+    let mut map = RangeMap::default();
+    // Without any word on nodes there is one.
+    let default = node_ranges.is_empty().then_some(NodeId::new(0));
+    for memory in memory {
+        map.set(memory.range, (default, memory.flags, memory.line));
+    }
+    for claim in node_ranges {
+        map.change(
+            claim.range,
+            |&(_, flags, line)| Some((Some(claim.node), flags, line)),
+            None,
+        );
+    }
+    map.into_ranges()
+        .map(|(range, (node, flags, line))| MemoryRange {
+            range,
+            node,
+            flags,
+            line,
+        })
+        .collect()
 }

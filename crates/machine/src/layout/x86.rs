@@ -7,10 +7,11 @@
 //! Linux: `arch/x86/kernel/e820.c`, `e820__memblock_setup`; `mm/numa_memblks.c`,
 //! `numa_cleanup_meminfo`.
 
-use memblock::{NodeId, PhysAddr, PhysRange};
+use memblock::{PhysAddr, PhysRange};
 
 use super::memory::{RangeMap, from_disjoint};
 use super::other;
+use super::with_nodes;
 use super::{DeviceRange, MachineLayout, MemoryRange, NodeRange};
 use super::{MemorySource, NodeSource, ReservedSource};
 use crate::bootlog::BootLog;
@@ -270,31 +271,6 @@ fn overlap(first: &NodeRange, second: &NodeRange) -> LayoutError {
         first_at: at(first),
         second_at: at(second),
     }
-}
-
-/// `memory` split by the nodes that it belongs to.
-fn with_nodes(memory: &[MemoryRange], node_ranges: &[NodeRange]) -> Vec<MemoryRange> {
-    let mut map = RangeMap::default();
-    // Without any word on nodes there is one.
-    let default = node_ranges.is_empty().then_some(NodeId::new(0));
-    for memory in memory {
-        map.set(memory.range, (default, memory.flags, memory.line));
-    }
-    for claim in node_ranges {
-        map.change(
-            claim.range,
-            |&(_, flags, line)| Some((Some(claim.node), flags, line)),
-            None,
-        );
-    }
-    map.into_ranges()
-        .map(|(range, (node, flags, line))| MemoryRange {
-            range,
-            node,
-            flags,
-            line,
-        })
-        .collect()
 }
 
 /// Gives all memory its node.

@@ -30,6 +30,8 @@ pub fn strip_prefixes(line: &str) -> &str {
         } else if let Some(after) = bracket(rest) {
             rest = after;
             stamped = true;
+        } else if let Some(after) = record(rest) {
+            rest = after;
         } else if let Some(after) = facility(rest) {
             rest = after;
         } else if let Some(after) = date(rest) {
@@ -93,6 +95,19 @@ fn bracket(text: &str) -> Option<&str> {
         named && words.any(|word| clock(word).is_some()) && inner.len() < 40
     };
     (seconds(inner) || caller(inner) || delta(inner) || calendar(inner)).then_some(after)
+}
+
+/// `6,123,4567890,-;`, a record of `/dev/kmsg`.
+fn record(text: &str) -> Option<&str> {
+    let (head, message) = text.split_once(';')?;
+    let mut fields = head.split(',');
+    let numbers = fields
+        .by_ref()
+        .take(3)
+        .filter(|field| !field.is_empty() && field.bytes().all(|b| b.is_ascii_digit()))
+        .count();
+    let flag = fields.next()?;
+    (numbers == 3 && ["-", "c", "+"].contains(&flag)).then_some(message)
 }
 
 /// `kern  :info  : `.
@@ -209,6 +224,8 @@ mod tests {
             "[    0.000000][    T0] ",
             "[    0.000000] [    T0] ",
             "<6>[    0.000000] ",
+            "6,123,4567890,-;",
+            "6,123,4567890,-,caller=T0;",
             "<6>",
             "kern  :info  : [    0.000000] ",
             "kern  :info  : ",

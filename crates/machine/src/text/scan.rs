@@ -79,9 +79,14 @@ impl<'a> Scan<'a> {
 
     /// Takes `0xS-0xE`, whose end is the last byte. `E = S - 1` is an empty range.
     pub(crate) fn inclusive(&mut self) -> Option<PhysRange> {
+        self.inclusive_between("-")
+    }
+
+    /// Takes `0xS<between>0xE`, whose end is the last byte.
+    pub(crate) fn inclusive_between(&mut self, between: &str) -> Option<PhysRange> {
         let mut ahead = *self;
         let start = ahead.hex()?;
-        ahead.eat("-")?;
+        ahead.eat(between)?;
         let last = ahead.hex()?;
         if last < start && last != start.wrapping_sub(1) {
             return None;

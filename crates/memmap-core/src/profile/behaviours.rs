@@ -141,7 +141,7 @@ pub enum FirstTails {
     V6_1,
     /// Order in the flags word, map counts at 16 to 24, size at 32.
     V6_12,
-    /// As 6.12 with the map ids of 6.15; tail 2 may be written before the head is prepared.
+    /// As 6.12 with the map ids of 6.15.
     V6_18,
 }
 
@@ -172,6 +172,27 @@ pub enum EarlySectionDedup {
     AllTails,
     /// Only the first two pages' worth, even there (a bug of those releases).
     FirstTailsOnly,
+}
+
+/// What the third page of a compound device page holds (6.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[doc(alias = "_deferred_list")]
+pub enum TailTwo {
+    /// What every later tail holds: it is written after the head was prepared, or the head's
+    /// preparation does not touch it.
+    OrdinaryTail,
+    /// An empty list: the head is prepared when all tails are written.
+    EmptyList,
+}
+
+/// How many pages of memory map a device range is counted with (6.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[doc(alias = "nr_memmap_pages")]
+pub enum DeviceMemmapCount {
+    /// Those that its struct pages would fill.
+    Whole,
+    /// Those that are not shared.
+    Unshared,
 }
 
 /// Which pageblocks of a device range become movable (6.6).
@@ -228,6 +249,8 @@ pub struct Behaviours {
     pub hot_added: HotAdded,
     /// 6.4: first tails of a compound page.
     pub first_tails: FirstTails,
+    /// 6.4: the third page of a compound device page (6.18 on: an empty list).
+    pub tail_two: TailTwo,
     /// 6.5: numbers of the page flags.
     pub flag_numbers: FlagNumbers,
     /// 6.5: bits of a hardware KASAN tag (8; 4 from 6.17).
@@ -238,6 +261,8 @@ pub struct Behaviours {
     pub device_pageblocks: DevicePageblocks,
     /// 6.7: device compounds in sections with a boot-time map.
     pub early_section_dedup: EarlySectionDedup,
+    /// 6.7: pages of memory map that a device range is counted with.
+    pub device_memmap_count: DeviceMemmapCount,
     /// 6.7: a tail holds a mask instead of its head's address where the vmemmap of huge pages is
     /// optimised (7.1 on).
     pub tail_holds_mask: bool,
@@ -268,9 +293,10 @@ impl Behaviours {
         // Fixes that first came in 7.2 and that late 6.1 and 6.12 carry.
         let backported =
             at_least(v, 7, 2) || (v.major == 6 && v.minor == 12) || (v.major == 6 && v.minor == 1);
-        let node_spanned_fixed = at_least(v, 7, 2) || (v.major == 6 && v.minor == 12);
+        // Likewise, but of 6.12 only.
+        let backported_to_6_12 = at_least(v, 7, 2) || (v.major == 6 && v.minor == 12);
         Self {
-            node_spanned: if node_spanned_fixed {
+            node_spanned: if backported_to_6_12 {
                 NodeSpanned::EndMinusStart
             } else {
                 NodeSpanned::SumOfZones
@@ -309,6 +335,7 @@ impl Behaviours {
             } else {
                 FirstTails::V6_1
             },
+            tail_two: since!(6, 18, TailTwo::EmptyList, TailTwo::OrdinaryTail),
             flag_numbers: if at_least(v, 6, 14) {
                 FlagNumbers::V6_18
             } else if at_least(v, 6, 12) {
@@ -327,6 +354,11 @@ impl Behaviours {
                 EarlySectionDedup::AllTails
             } else {
                 EarlySectionDedup::FirstTailsOnly
+            },
+            device_memmap_count: if backported_to_6_12 {
+                DeviceMemmapCount::Unshared
+            } else {
+                DeviceMemmapCount::Whole
             },
             tail_holds_mask: since!(7, 1, true, false),
             prints_memmap_pages: since!(6, 10, false, true),

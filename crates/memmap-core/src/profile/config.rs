@@ -142,6 +142,12 @@ pub struct KernelConfig {
     /// The vmemmap of huge pages is optimised.
     #[doc(alias = "CONFIG_HUGETLB_PAGE_OPTIMIZE_VMEMMAP")]
     pub hvo: bool,
+    /// The vmemmap of compound device pages is shared.
+    #[doc(alias = "ARCH_WANT_OPTIMIZE_DAX_VMEMMAP")]
+    pub dax_hvo: bool,
+    /// What makes a poison value an address that nothing has.
+    #[doc(alias = "POISON_POINTER_DELTA")]
+    pub poison_offset: u64,
     /// Free blocks may be set aside for contiguous allocation.
     #[doc(alias = "CONFIG_CMA")]
     pub cma: bool,

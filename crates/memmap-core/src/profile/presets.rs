@@ -42,6 +42,8 @@ const fn base(arch: Arch, version: KernelVersion) -> KernelConfig {
         vmemmap_base: 0,
         deferred_init: true,
         hvo: false,
+        dax_hvo: false,
+        poison_offset: 0xdead_0000_0000_0000,
         cma: true,
         behaviours: Behaviours::of(version),
     }
@@ -64,6 +66,7 @@ fn amd64(version: KernelVersion) -> KernelConfig {
     config.flag_options.arch_2 = true;
     config.vmemmap_base = 0xffff_ea00_0000_0000;
     config.hvo = true;
+    config.dax_hvo = true;
     config.cma = false;
     config
 }
@@ -84,6 +87,12 @@ fn arm64(version: KernelVersion) -> KernelConfig {
     config
 }
 
+/// riscv64 and ppc64 share the memory map of compound device pages in 6.12 and not in 6.1; when
+/// between they began to was not read.
+const fn shares_device_memmap_off_amd64(version: KernelVersion) -> bool {
+    version.major > 6 || version.minor >= 12
+}
+
 fn ppc64(version: KernelVersion) -> KernelConfig {
     let mut config = base(Arch::Ppc64, version);
     config.section_bits = 24;
@@ -91,6 +100,7 @@ fn ppc64(version: KernelVersion) -> KernelConfig {
     config.zones = ZoneSet::new(&[ZoneKind::Device]);
     config.nodes_shift = 8;
     config.nr_cpus = 2048;
+    config.dax_hvo = shares_device_memmap_off_amd64(version);
     config.vmemmap_base = 0xc00c_0000_0000_0000;
     config
 }
@@ -144,6 +154,7 @@ impl Profile {
         config.flag_options.memory_failure = false;
         config.vmemmap_base = 0xff1b_ffff_fe00_0000;
         config.hvo = true;
+        config.dax_hvo = shares_device_memmap_off_amd64(version);
         config.cma = false;
         preset(config)
     }

@@ -8,7 +8,7 @@
 use core::mem::MaybeUninit;
 
 use super::path::last_level_cache;
-use super::{PageWriter, Stream, Template};
+use super::{PageWriter, Series, Stream, Template};
 use crate::image::PageImage;
 
 /// The cache that is assumed where the processor does not state any, in bytes.
@@ -94,6 +94,11 @@ impl PageWriter for Auto {
 
     fn write(&self, image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
         self.choice(size_of_val(pages) as u64).write(image, pages);
+    }
+
+    fn write_series(&self, series: &mut Series<'_>, pages: &mut [MaybeUninit<u64>]) {
+        self.choice(size_of_val(pages) as u64)
+            .write_series(series, pages);
     }
 }
 

@@ -29,6 +29,7 @@ use core::mem::MaybeUninit;
 use crate::image::PageImage;
 
 mod auto;
+pub mod fused;
 mod memset;
 mod path;
 mod stream;
@@ -57,6 +58,39 @@ pub trait PageWriter: Send + Sync + Debug {
     /// # Panics
     /// Where `pages` is not a whole number of struct pages.
     fn write(&self, image: &PageImage, pages: &mut [MaybeUninit<u64>]);
+
+    /// Writes runs that follow each other until `pages` is full: what compounds consist of is many
+    /// short runs, and a writer that ends with a fence needs only one for all of them.
+    ///
+    /// What is said of [`write`](Self::write) holds on return.
+    ///
+    /// # Panics
+    /// Where the series ends before `pages` is full, or its last run does not fit.
+    fn write_series(&self, series: &mut Series<'_>, pages: &mut [MaybeUninit<u64>]) {
+        each_run(series, pages, |image, run| self.write(image, run));
+    }
+}
+
+/// Says what the next run of a series holds, and of how many pages it is.
+pub type Series<'a> = dyn FnMut() -> Option<(PageImage, usize)> + 'a;
+
+/// Cuts `pages` into the runs of `series`.
+///
+/// # Panics
+/// Where they do not fill it exactly.
+fn each_run(
+    series: &mut Series<'_>,
+    mut pages: &mut [MaybeUninit<u64>],
+    mut write: impl FnMut(&PageImage, &mut [MaybeUninit<u64>]),
+) {
+    while !pages.is_empty() {
+        let Some((image, count)) = series() else {
+            panic!("the series ends {} words early", pages.len());
+        };
+        let (run, rest) = pages.split_at_mut(count * image.size().words());
+        write(&image, run);
+        pages = rest;
+    }
 }
 
 static ALL: [&dyn PageWriter; 5] = [

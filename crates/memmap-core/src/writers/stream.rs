@@ -5,17 +5,18 @@
 //! way to write a memory map that is larger than the caches, and the wrong one for pages that are
 //! read back soon.
 //!
-//! Non-temporal stores are weakly ordered, so every run ends with one store fence; after it the
-//! run may be published like any other. Off x86-64 the writer is the plain progression.
+//! Non-temporal stores are weakly ordered, so every run, or series of runs, ends with one store
+//! fence; after it the pages may be published like any other. Off x86-64 the writer is the plain
+//! progression.
 
 use core::mem::MaybeUninit;
 
 #[cfg(target_arch = "x86_64")]
 use super::vector::{self, by_block};
-use super::{PageWriter, Path, by_size, portable, whole_pages};
+use super::{PageWriter, Path, Series, by_size, each_run, portable, whole_pages};
 use crate::image::PageImage;
 
-/// Copies of a finished page by non-temporal stores, one fence a run.
+/// Copies of a finished page by non-temporal stores, one fence a run or series.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stream {
     path: Option<Path>,
@@ -43,6 +44,19 @@ impl PageWriter for Stream {
 
     fn write(&self, image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
         whole_pages(image, pages);
+        let _fence = Fence;
+        self.store(image, pages);
+    }
+
+    fn write_series(&self, series: &mut Series<'_>, pages: &mut [MaybeUninit<u64>]) {
+        let _fence = Fence;
+        each_run(series, pages, |image, run| self.store(image, run));
+    }
+}
+
+impl Stream {
+    /// Stores a run; the stores are not ordered before a [`Fence`] is dropped.
+    fn store(&self, image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
         match self.path.map_or_else(Path::detect, Path::or_best) {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the path is reached only where `Path::detect` found the instructions.
@@ -51,6 +65,20 @@ impl PageWriter for Stream {
             // SAFETY: every x86-64 processor has them.
             Path::Sse2 => unsafe { sse2(image, pages) },
             _ => by_size!(image, portable(image, pages)),
+        }
+    }
+}
+
+/// Orders the stores before it with everything after it when it is dropped, by return or panic:
+/// non-temporal stores are not ordered with the store that publishes what they wrote.
+struct Fence;
+
+impl Drop for Fence {
+    fn drop(&mut self) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: every x86-64 processor has the instruction.
+        unsafe {
+            core::arch::x86_64::_mm_sfence();
         }
     }
 }

@@ -8,16 +8,16 @@
 //! continues from there.
 
 use core::arch::x86_64::{
-    __m128i, __m256i, _mm_add_epi64, _mm_loadu_si128, _mm_setzero_si128, _mm_sfence,
-    _mm_storeu_si128, _mm_stream_si64, _mm_stream_si128, _mm256_add_epi64, _mm256_loadu_si256,
-    _mm256_setzero_si256, _mm256_storeu_si256, _mm256_stream_si256,
+    __m128i, __m256i, _mm_add_epi64, _mm_loadu_si128, _mm_setzero_si128, _mm_storeu_si128,
+    _mm_stream_si64, _mm_stream_si128, _mm256_add_epi64, _mm256_loadu_si256, _mm256_setzero_si256,
+    _mm256_storeu_si256, _mm256_stream_si256,
 };
 use core::mem::MaybeUninit;
 
 use crate::image::PageImage;
 
 /// Generates one loop: `$lanes` words a vector; `$streaming` says whether its stores are
-/// non-temporal, and so need alignment and a fence.
+/// non-temporal, and so need alignment, and a fence after the last run.
 macro_rules! path {
     ($(#[$doc:meta])* $name:ident, $feature:literal, $vector:ty, $lanes:literal,
      $zero:ident, $load:ident, $add:ident, $store:ident, $streaming:literal) => {
@@ -46,7 +46,8 @@ macro_rules! path {
                 let mut step = [0; LANES];
                 for l in 0..LANES {
                     let j = lead + v * LANES + l;
-                    value[l] = image.flat(j);
+                    // `W` is a constant, so that a short run costs no division.
+                    value[l] = image.word((j / W) as u64, j % W);
                     step[l] = image.strides()[j % W].wrapping_mul((block / W) as u64);
                 }
                 // SAFETY: `value` is as large as the vector; the load needs no alignment.
@@ -67,10 +68,6 @@ macro_rules! path {
                 }
             }
             singles::<$streaming>(tail, image, lead + whole);
-            if $streaming {
-                // Non-temporal stores are not ordered with the store that publishes the run.
-                _mm_sfence();
-            }
         }
     };
 }
@@ -86,12 +83,12 @@ path!(
     _mm256_setzero_si256, _mm256_loadu_si256, _mm256_add_epi64, _mm256_storeu_si256, false
 );
 path!(
-    /// Non-temporal stores of 16 bytes, one fence at the end.
+    /// Non-temporal stores of 16 bytes, without the fence.
     stream_sse2, "sse2", __m128i, 2,
     _mm_setzero_si128, _mm_loadu_si128, _mm_add_epi64, _mm_stream_si128, true
 );
 path!(
-    /// Non-temporal stores of 32 bytes, one fence at the end.
+    /// Non-temporal stores of 32 bytes, without the fence.
     stream_avx2, "avx2", __m256i, 4,
     _mm256_setzero_si256, _mm256_loadu_si256, _mm256_add_epi64, _mm256_stream_si256, true
 );

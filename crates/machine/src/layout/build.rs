@@ -1,0 +1,177 @@
+//! From a layout to the values that build a memory map.
+//!
+//! [`MachineLayout::memblock`] replays what was reserved and freed up to the moment that memory
+//! was handed over; [`MachineLayout::profile`] picks the nearest preset and says what is guessed.
+
+use memblock::{Behaviour, Memblock, MemblockError, MemblockFlags, NodeMark, Which};
+use memmap_core::{Arch, KernelVersion, Profile, ZoneKind, ZoneSet};
+
+use super::{MachineLayout, MemoryRange};
+use crate::bootlog::memblock_lines::{Call, Operation};
+use crate::error::LayoutError;
+use crate::figures::FigureKind;
+use crate::location::Location;
+
+/// A profile and why it is this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileChoice {
+    /// The profile.
+    pub profile: Profile,
+    /// The release that it was made for, and whether the input names it.
+    pub version: (KernelVersion, bool),
+    /// The architecture that it was made for, and whether the input names it.
+    pub arch: (Arch, bool),
+    /// Whether the zones are those that the log names; otherwise the preset's.
+    pub zones_from_log: bool,
+    /// Whether the number of CPUs is that of the input; otherwise the preset's.
+    pub nr_cpus_from_log: bool,
+}
+
+impl MachineLayout {
+    /// memblock as it was when memory was handed to the buddy allocator.
+    ///
+    /// Memory has the layout's nodes and flags. Reservations are those of the dump with every
+    /// later call replayed, where there is a dump; else what is known of them. The nodes of the
+    /// firmware's ranges are set on reservations too, as far as the input does not name them.
+    ///
+    /// # Errors
+    /// [`LayoutError::Memblock`] where memblock refuses a range or a flag.
+    pub fn memblock(&self) -> Result<Memblock, LayoutError> {
+        let (major, minor) = self.release.as_ref().map_or((6, 12), |r| r.number());
+        let mut behaviour = Behaviour::for_version(major.into(), minor.into());
+        // A dump may show flags that the nearest preset does not know yet, as back-ports do.
+        behaviour.known_flags = MemblockFlags::all();
+        let mut memblock = Memblock::new(behaviour);
+        memblock.settings_mut().page_shift = self.page_size.trailing_zeros().clamp(1, 30);
+        let refused =
+            |memory: &MemoryRange, source| self.refused(memory.line, memory.range, source);
+        for memory in &self.memory {
+            let flags = MemblockFlags::from_bits_retain(memory.flags);
+            let node = memory.node.map_or(NodeMark::UNSET, NodeMark::node);
+            memblock
+                .add_node(memory.range, node, flags)
+                .map_err(|source| refused(memory, source))?;
+        }
+        let plain = behaviour.plain_reservation_node;
+        for reserved in &self.reserved {
+            let flags = MemblockFlags::from_bits_retain(reserved.flags);
+            let node = reserved.node.map_or(plain, NodeMark::node);
+            memblock
+                .reserve_with(reserved.range, node, flags)
+                .map_err(|source| refused(reserved, source))?;
+        }
+        if self.reserved.iter().all(|reserved| reserved.node.is_none()) {
+            for claim in &self.node_ranges {
+                memblock
+                    .set_node(claim.range, Which::Reserved, claim.node)
+                    .map_err(|source| self.refused(claim.line, claim.range, source))?;
+            }
+        }
+        for call in &self.calls {
+            replay(&mut memblock, call, plain)
+                .map_err(|source| self.refused(call.line, call.range, source))?;
+        }
+        // What is reserved already keeps its node and flags, so only what is new is added.
+        for kept in &self.kept {
+            let flags = MemblockFlags::from_bits_retain(kept.flags);
+            memblock
+                .reserve_with(kept.range, plain, flags)
+                .map_err(|source| refused(kept, source))?;
+        }
+        Ok(memblock)
+    }
+
+    fn refused(&self, line: u64, range: memblock::PhysRange, source: MemblockError) -> LayoutError {
+        LayoutError::Memblock {
+            file: self.file.clone(),
+            at: Location::new(line, &range.to_string()),
+            source,
+        }
+    }
+
+    /// The nearest profile: see [`MachineLayout::profile_choice`].
+    pub fn profile(&self) -> Profile {
+        self.profile_choice().profile
+    }
+
+    /// The nearest profile, and what of it the input did not say.
+    ///
+    /// Release, architecture, page size and number of CPUs are the input's where it names them.
+    /// Which zones exist is a matter of configuration that nothing but the log's own list of
+    /// zones shows; their limits are not taken from it.
+    pub fn profile_choice(&self) -> ProfileChoice {
+        let version = self.release.as_ref().map(|release| release.version());
+        let arch = self.architecture.and_then(|arch| arch.modelled());
+        let nearest = version.unwrap_or(KernelVersion::V6_12);
+        let chosen = arch.unwrap_or(Arch::Amd64);
+        let preset = preset(chosen, nearest, self.page_size);
+        let mut config = preset.config().clone();
+        let zones = self.zones_named();
+        if let Some(zones) = zones {
+            config.zones = zones;
+        }
+        let nr_cpus = self
+            .nr_cpus
+            .and_then(|cpus| u32::try_from(cpus).ok())
+            .filter(|&cpus| cpus > 0);
+        if let Some(cpus) = nr_cpus {
+            config.nr_cpus = cpus;
+        }
+        // What a log says may not fit together; then the preset as it is.
+        let built = config.build();
+        let fits = built.is_ok();
+        ProfileChoice {
+            profile: built.unwrap_or(preset),
+            version: (nearest, version.is_some()),
+            arch: (chosen, arch.is_some()),
+            zones_from_log: fits && zones.is_some(),
+            nr_cpus_from_log: fits && nr_cpus.is_some(),
+        }
+    }
+
+    /// The zones that the log lists, Movable included, or nothing where the list is not whole.
+    fn zones_named(&self) -> Option<ZoneSet> {
+        let mut kinds: Vec<ZoneKind> = self
+            .figures
+            .iter()
+            .filter_map(|figure| match figure.kind {
+                FigureKind::ZoneRange { zone, .. } => Some(zone),
+                _ => None,
+            })
+            .collect();
+        kinds.sort();
+        kinds.dedup();
+        // Every kernel has Normal; 32-bit ones with HighMem have no profile.
+        let whole = kinds.contains(&ZoneKind::Normal) && !kinds.contains(&ZoneKind::HighMem);
+        whole.then(|| ZoneSet::new(&kinds))
+    }
+}
+
+fn preset(arch: Arch, version: KernelVersion, page_size: u64) -> Profile {
+    match (arch, page_size) {
+        (Arch::Arm64, 0x4000) => Profile::arm64_16k(version),
+        (Arch::Arm64, 0x1_0000) => Profile::arm64_64k(version),
+        (Arch::Arm64, _) => Profile::arm64_4k(version),
+        (Arch::Riscv64, _) => Profile::riscv64(version),
+        (Arch::Ppc64, 0x1000) => Profile::ppc64_4k(version),
+        (Arch::Ppc64, _) => Profile::ppc64_64k(version),
+        (Arch::S390x, _) => Profile::s390x(version),
+        _ => Profile::amd64(version),
+    }
+}
+
+fn replay(memblock: &mut Memblock, call: &Call, plain: NodeMark) -> Result<(), MemblockError> {
+    let flags = MemblockFlags::from_bits_retain(call.flags);
+    match call.operation {
+        Operation::Add => {
+            let node = call.node.map_or(NodeMark::UNSET, NodeMark::node);
+            memblock.add_node(call.range, node, flags)
+        }
+        Operation::Remove => memblock.remove(call.range),
+        Operation::Reserve => {
+            let node = call.node.map_or(plain, NodeMark::node);
+            memblock.reserve_with(call.range, node, flags)
+        }
+        Operation::Free => memblock.free(call.range),
+    }
+}
