@@ -15,11 +15,14 @@ mod behaviour;
 mod block;
 mod error;
 mod flags;
+mod hand_over;
 mod iter;
 mod list;
 mod node;
 mod range;
 mod region;
+pub mod replay;
+pub mod text;
 
 pub use addr::{Pfn, PhysAddr};
 pub use behaviour::{
@@ -28,6 +31,7 @@ pub use behaviour::{
 pub use block::{AllocError, AllocRequest, Growth, Memblock, NodeChoice, Settings, Which};
 pub use error::MemblockError;
 pub use flags::MemblockFlags;
+pub use hand_over::{FreeBlock, LateFree, ReservedRun};
 pub use iter::{
     FreeRanges, FreeRangesRev, PfnRuns, ValidPfns, for_each_valid_pfn, next_valid_pfn,
     present_sections,

@@ -394,6 +394,21 @@ impl Memblock {
         Ok(())
     }
 
+    /// Fills the list `which`, which is made where it is not kept yet.
+    pub(crate) fn load(&mut self, which: Which, fill: impl FnOnce(&mut RegionList)) {
+        fill(match which {
+            Which::Memory => &mut self.memory,
+            Which::Reserved => &mut self.reserved,
+            Which::Physmem => self.physmem.get_or_insert_with(RegionList::new),
+        });
+    }
+
+    /// Overrides the kernel's own size counters, as a dump showed them.
+    pub(crate) fn set_total_sizes(&mut self, memory: u64, reserved: u64) {
+        self.memory.set_total_size(memory);
+        self.reserved.set_total_size(reserved);
+    }
+
     fn mirror_or_none(&self) -> MemblockFlags {
         if self.settings.kho_scratch_only {
             MemblockFlags::KHO_SCRATCH

@@ -147,6 +147,11 @@ impl RegionList {
             .is_some_and(|region| range.end() <= region.end())
     }
 
+    /// Whether the list was emptied by a removal.
+    pub(crate) fn was_emptied(&self) -> bool {
+        self.emptied
+    }
+
     /// The last region that starts at or below `address`.
     #[inline]
     fn last_from(&self, address: PhysAddr) -> Option<Region> {
