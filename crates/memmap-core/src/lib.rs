@@ -11,12 +11,17 @@
 extern crate alloc;
 
 mod flags;
+mod geometry;
 mod image;
 pub mod limit;
 mod profile;
 pub mod writers;
 
 pub use flags::{DecodedFlags, Field, FlagsInputs, FlagsLayout, PageFlag, PageFlagNumbers};
+pub use geometry::{
+    BootOptions, CoreSize, Geometry, GeometryError, Hole, MemoryRange, Node, OptionError, PageKind,
+    PageRun, Phase, SectionNr, SectionRun, Sections, Zone, ZoneLimits,
+};
 pub use image::{MAX_WORDS, PageImage, StructPageSize};
 pub use profile::{
     Arch, Arm64DmaLimit, Behaviours, ByteOrder, DeferOrder, DeferredJobs, DeferredThreads,

@@ -35,11 +35,15 @@ pub enum Call {
     Write,
     /// Makes what was written durable.
     Fdatasync,
+    /// Creates a file that lives in memory.
+    MemfdCreate,
+    /// Forbids further changes of such a file.
+    Fcntl,
 }
 
 impl Call {
     /// Every kind of call, in declaration order.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Mmap,
         Self::Munmap,
         Self::Mprotect,
@@ -54,6 +58,8 @@ impl Call {
         Self::Read,
         Self::Write,
         Self::Fdatasync,
+        Self::MemfdCreate,
+        Self::Fcntl,
     ];
 
     /// The name that the manual has it under.
@@ -73,6 +79,8 @@ impl Call {
             Self::Read => "read",
             Self::Write => "write",
             Self::Fdatasync => "fdatasync",
+            Self::MemfdCreate => "memfd_create",
+            Self::Fcntl => "fcntl",
         }
     }
 }

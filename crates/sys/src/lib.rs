@@ -19,11 +19,13 @@
 //! ```
 
 mod affinity;
+mod block;
 mod cache;
 mod error;
 mod file;
 mod host;
 mod mapping;
+mod mapping_count;
 mod memory;
 mod numa;
 pub mod seam;
@@ -31,11 +33,13 @@ mod thread;
 mod words;
 
 pub use affinity::{affinity, current_cpu, set_affinity, thread_id};
+pub use block::Block;
 pub use cache::{Cache, last_level_cache};
 pub use error::{Args, Call, Errno, SysError};
 pub use file::append_record;
 pub use host::{HostDescription, page_size};
 pub use mapping::{HugePages, Mapping};
+pub use mapping_count::{MappingCount, mapping_count, mapping_count_under};
 pub use memory::{AvailableMemory, MemoryBound, available_memory, available_memory_under};
 pub use numa::{MemoryPolicy, PageNode};
 pub use thread::spawn;

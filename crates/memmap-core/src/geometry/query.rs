@@ -1,0 +1,124 @@
+//! What can be asked of a geometry.
+
+use memblock::{NodeId, Pfn, PfnRange};
+
+use crate::flags::FlagsLayout;
+use crate::profile::Profile;
+
+use super::{Geometry, MemoryRange, Node, PageRun, SectionNr, Sections, Zone, ZoneLimits};
+
+impl Geometry {
+    /// The kernel that it was worked out for.
+    pub const fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Where the fields of the flags word are.
+    pub const fn flags_layout(&self) -> &FlagsLayout {
+        self.profile.flags_layout()
+    }
+
+    /// The limits of zones, whatever the nodes.
+    pub const fn zone_limits(&self) -> &ZoneLimits {
+        &self.limits
+    }
+
+    /// Memory by whole pages, ascending.
+    #[doc(alias = "for_each_mem_pfn_range")]
+    pub fn memory(&self) -> &[MemoryRange] {
+        &self.memory
+    }
+
+    /// Every node, ascending; those without memory and those that are not online too.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The node of that number.
+    #[doc(alias = "NODE_DATA")]
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        let at = self.nodes.binary_search_by_key(&id, |node| node.id).ok()?;
+        Some(&self.nodes[at])
+    }
+
+    /// Every zone that has pages, node by node.
+    #[doc(alias = "for_each_populated_zone")]
+    pub fn populated_zones(&self) -> impl Iterator<Item = (&Node, &Zone)> {
+        self.nodes.iter().flat_map(|node| {
+            node.zones
+                .iter()
+                .filter(|zone| zone.is_populated())
+                .map(move |zone| (node, zone))
+        })
+    }
+
+    /// The present sections.
+    pub const fn sections(&self) -> &Sections {
+        &self.sections
+    }
+
+    /// What every struct page is: sorted, disjoint, covering every frame that has one.
+    pub fn page_runs(&self) -> &[PageRun] {
+        &self.runs
+    }
+
+    /// The runs that have pages in `pfns`, cut to it.
+    pub fn page_runs_within(&self, pfns: PfnRange) -> impl Iterator<Item = PageRun> + '_ {
+        let first = self
+            .runs
+            .partition_point(|run| run.pfns.end() <= pfns.start());
+        self.runs[first..]
+            .iter()
+            .map_while(move |run| run.pfns.intersection(pfns).and_then(|part| run.cut(part)))
+    }
+
+    /// The run that holds `pfn`, or `None` where it has no struct page.
+    pub fn page_run(&self, pfn: Pfn) -> Option<PageRun> {
+        let after = self.runs.partition_point(|run| run.pfns.start() <= pfn);
+        let run = self.runs[..after].last()?;
+        run.pfns.contains(pfn).then_some(*run)
+    }
+
+    /// The first frame of `node` whose struct page is initialised late, or `None` where all are
+    /// early.
+    #[doc(alias = "first_deferred_pfn")]
+    pub fn first_deferred(&self, node: NodeId) -> Option<Pfn> {
+        self.node(node)?.first_deferred
+    }
+
+    /// Whether memory begins anywhere in the sub-section that holds `pfn` (2 MiB): its bit in the
+    /// section's map.
+    #[doc(alias = "subsection_map")]
+    pub fn subsection_has_memory(&self, pfn: Pfn) -> bool {
+        let sub = self.sections.subsection(pfn);
+        let at = self
+            .memory
+            .partition_point(|range| range.pfns.end() <= sub.start());
+        self.memory
+            .get(at)
+            .is_some_and(|range| range.pfns.overlaps(sub))
+    }
+
+    /// The node that a kernel which keeps nodes in a table of sections says `section` is on: that
+    /// of the last memory in it. `None` where the section is absent.
+    ///
+    /// # Differences from Linux
+    /// None: for sections shared by two nodes this is wrong for the first one's pages there too.
+    #[doc(alias = "section_to_node_table")]
+    pub fn section_table_node(&self, section: SectionNr) -> Option<NodeId> {
+        self.sections.run_of(section)?;
+        let pfns = section.pfns(self.sections.pages_per_section());
+        let after = self
+            .memory
+            .partition_point(|range| range.pfns.start() < pfns.end());
+        self.memory[..after]
+            .last()
+            .filter(|range| range.pfns.overlaps(pfns))
+            .map(|range| range.node)
+    }
+
+    /// What the kernel says about its options, beside the lines that every boot prints.
+    pub fn warnings(&self) -> &[&'static str] {
+        &self.warnings
+    }
+}
