@@ -10,19 +10,27 @@
 
 extern crate alloc;
 
+mod backing;
 mod flags;
 mod geometry;
 mod image;
 pub mod limit;
+mod map;
+mod page;
 mod profile;
 pub mod writers;
 
+pub use backing::{
+    AddressSpace, BackingKind, BackingOptions, HugePages, MapError, POISON, SectionState,
+};
 pub use flags::{DecodedFlags, Field, FlagsInputs, FlagsLayout, PageFlag, PageFlagNumbers};
 pub use geometry::{
     BootOptions, CoreSize, Geometry, GeometryError, Hole, MemoryRange, Node, OptionError, PageKind,
     PageRun, Phase, SectionNr, SectionRun, Sections, Zone, ZoneLimits,
 };
 pub use image::{MAX_WORDS, PageImage, StructPageSize};
+pub use map::{CheckReport, Claim, ClaimError, MemoryMap, ReadError, SectionFlags, Violation};
+pub use page::StructPage;
 pub use profile::{
     Arch, Arm64DmaLimit, Behaviours, ByteOrder, DeferOrder, DeferredJobs, DeferredThreads,
     DeviceMemmapCount, DevicePageblocks, EarlySectionDedup, FirstTails, FlagNumbers, FlagOptions,

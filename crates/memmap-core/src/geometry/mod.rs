@@ -51,6 +51,7 @@ pub struct Geometry {
     runs: Vec<PageRun>,
     warnings: Vec<&'static str>,
     dma_reserve: u64,
+    mirror_overlap: bool,
 }
 
 impl Geometry {
@@ -106,6 +107,7 @@ impl Geometry {
             runs: runs.finish(),
             warnings: movable.warnings,
             dma_reserve: options.dma_reserve,
+            mirror_overlap: overlap,
         })
     }
 }

@@ -117,6 +117,21 @@ impl Geometry {
             .map(|range| range.node)
     }
 
+    /// The range of memory that holds `pfn`, or `None` where it is no memory.
+    #[doc(alias = "memblock_search_pfn_nid")]
+    pub fn memory_at(&self, pfn: Pfn) -> Option<MemoryRange> {
+        let after = self
+            .memory
+            .partition_point(|range| range.pfns.start() <= pfn);
+        let range = self.memory[..after].last()?;
+        range.pfns.contains(pfn).then_some(*range)
+    }
+
+    /// Whether zones Normal and Movable overlap, as they do up to 7.2 with `kernelcore=mirror`.
+    pub const fn mirror_overlap(&self) -> bool {
+        self.mirror_overlap
+    }
+
     /// What the kernel says about its options, beside the lines that every boot prints.
     pub fn warnings(&self) -> &[&'static str] {
         &self.warnings

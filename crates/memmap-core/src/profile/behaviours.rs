@@ -251,6 +251,8 @@ pub struct Behaviours {
     pub first_tails: FirstTails,
     /// 6.4: the third page of a compound device page (6.18 on: an empty list).
     pub tail_two: TailTwo,
+    /// 6.1 (the layout): the last CPU, where it is a word of its own, is the last word (6.1).
+    pub last_cpupid_at_end: bool,
     /// 6.5: numbers of the page flags.
     pub flag_numbers: FlagNumbers,
     /// 6.5: bits of a hardware KASAN tag (8; 4 from 6.17).
@@ -336,6 +338,7 @@ impl Behaviours {
                 FirstTails::V6_1
             },
             tail_two: since!(6, 18, TailTwo::EmptyList, TailTwo::OrdinaryTail),
+            last_cpupid_at_end: since!(6, 12, false, true),
             flag_numbers: if at_least(v, 6, 14) {
                 FlagNumbers::V6_18
             } else if at_least(v, 6, 12) {
