@@ -18,6 +18,7 @@ pub mod limit;
 mod map;
 mod page;
 mod profile;
+mod report;
 pub mod writers;
 
 pub use backing::{
@@ -38,3 +39,4 @@ pub use profile::{
     ManagedEstimate, MemoryModel, MovableStart, NodeSpanned, PageTypeWord, ParseKernelVersionError,
     Profile, ProfileError, ReservedNode, TailTwo, ZoneIndex, ZoneKind, ZoneSet,
 };
+pub use report::{BootLine, ZoneFigures, ZoneInfoDump};

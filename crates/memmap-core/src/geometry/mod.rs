@@ -50,7 +50,7 @@ pub struct Geometry {
     holes: Vec<Hole>,
     runs: Vec<PageRun>,
     warnings: Vec<&'static str>,
-    dma_reserve: u64,
+    dma_reserve: Option<u64>,
     mirror_overlap: bool,
 }
 

@@ -43,9 +43,9 @@ pub struct BootOptions {
     pub max_low_pfn: Option<Pfn>,
     /// `page_ext` must be there early: nothing is deferred.
     pub early_page_ext: bool,
-    /// Pages of the first zone that were in use when the zones were sized (6.1 on amd64); only
-    /// printed figures depend on it.
-    pub dma_reserve: u64,
+    /// Pages of the first zone that were in use when the zones were sized (6.1 on amd64);
+    /// `None`: those that are not free at hand-over. Only printed figures depend on it.
+    pub dma_reserve: Option<u64>,
 }
 
 impl BootOptions {

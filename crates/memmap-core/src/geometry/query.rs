@@ -127,6 +127,10 @@ impl Geometry {
         range.pfns.contains(pfn).then_some(*range)
     }
 
+    pub(crate) const fn dma_reserve_option(&self) -> Option<u64> {
+        self.dma_reserve
+    }
+
     /// Whether zones Normal and Movable overlap, as they do up to 7.2 with `kernelcore=mirror`.
     pub const fn mirror_overlap(&self) -> bool {
         self.mirror_overlap
