@@ -145,6 +145,8 @@ fn empty(root: &Path) -> MachineLayout {
         memoryless: Vec::new(),
         reserved: Vec::new(),
         calls: Vec::new(),
+        handed_over: false,
+        freed: Vec::new(),
         kept: Vec::new(),
         devices: Vec::new(),
         nr_cpus: None,

@@ -15,6 +15,7 @@
 
 pub mod bootlog;
 mod capture;
+pub mod check;
 mod debugfs;
 mod error;
 pub mod figures;

@@ -191,6 +191,8 @@ pub fn explicit(claims: &[(NodeId, PhysRange)]) -> Result<MachineLayout, Synthet
         memoryless: Vec::new(),
         reserved: Vec::new(),
         calls: Vec::new(),
+        handed_over: false,
+        freed: Vec::new(),
         kept: Vec::new(),
         devices: Vec::new(),
         nr_cpus: None,

@@ -42,6 +42,8 @@ const MAX_RESERVED: usize = 1024;
 pub struct Hints {
     /// Reservations.
     pub reserved: Vec<ReservedHint>,
+    /// Memory given back after the hand-over: line and KiB.
+    pub freed: Vec<(u64, u64)>,
     /// Page size in bytes, and the line of the hash table that shows it.
     pub page_size: Option<(u64, u64)>,
     /// `NR_CPUS`, and its line.
@@ -69,6 +71,16 @@ impl Hints {
                 self.nr_node_ids.get_or_insert((nodes, line));
             }
             return true;
+        }
+        if let Some(rest) = text.strip_prefix("Freeing ") {
+            // `Freeing SMP alternatives memory: 40K`
+            let size = rest
+                .rsplit_once("memory: ")
+                .and_then(|(_, size)| Scan(size).dec());
+            if let (Some(kib), true) = (size, self.freed.len() < MAX_RESERVED) {
+                self.freed.push((line, kib));
+            }
+            return size.is_some();
         }
         let Some((range, by)) = reservation(text) else {
             return false;

@@ -4,7 +4,7 @@
 //! was handed over; [`MachineLayout::profile`] picks the nearest preset and says what is guessed.
 
 use memblock::{Behaviour, Memblock, MemblockError, MemblockFlags, NodeMark, Which};
-use memmap_core::{Arch, KernelVersion, Profile, ZoneKind, ZoneSet};
+use memmap_core::{Arch, BootOptions, KernelVersion, Profile, ZoneKind, ZoneSet};
 
 use super::{MachineLayout, MemoryRange};
 use crate::bootlog::memblock_lines::{Call, Operation};
@@ -87,6 +87,27 @@ impl MachineLayout {
             at: Location::new(line, &range.to_string()),
             source,
         }
+    }
+
+    /// The options that shape zones and nodes, as far as the input tells.
+    ///
+    /// A value on the command line that cannot be read is left out, as a kernel does.
+    pub fn boot_options(&self) -> BootOptions {
+        let line = self.command_line.as_deref().unwrap_or("");
+        let mut options = BootOptions::from_command_line(line).unwrap_or_default();
+        options.memoryless.clone_from(&self.memoryless);
+        options.offline = self
+            .figures
+            .iter()
+            .filter_map(|figure| match figure.kind {
+                FigureKind::OfflineNode { node } => Some(node),
+                _ => None,
+            })
+            .collect();
+        options
+            .memoryless
+            .retain(|node| !options.offline.contains(node));
+        options
     }
 
     /// The nearest profile: see [`MachineLayout::profile_choice`].

@@ -88,6 +88,10 @@ pub struct MachineLayout {
     pub reserved: Vec<MemoryRange>,
     /// memblock's calls from then to the hand-over of memory.
     pub calls: Vec<Call>,
+    /// Whether the calls reach the hand-over, as far as the input shows.
+    pub handed_over: bool,
+    /// Memory that was given back after the hand-over: line and KiB.
+    pub freed: Vec<(u64, u64)>,
     /// What the running kernel still had reserved later: a log that lost lines does not tell of
     /// all of it.
     pub kept: Vec<MemoryRange>,
@@ -161,6 +165,8 @@ impl MachineLayout {
             memoryless: Vec::new(),
             reserved: Vec::new(),
             calls: Vec::new(),
+            handed_over: log.memblock.takeover_heard,
+            freed: log.hints.freed.clone(),
             kept: Vec::new(),
             devices: Vec::new(),
             nr_cpus: log.hints.nr_cpus.map(|(cpus, _)| cpus),

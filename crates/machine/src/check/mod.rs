@@ -1,0 +1,229 @@
+//! Our figures beside the kernel's own.
+//!
+//! From a [`MachineLayout`] a memory map is worked out, and every figure that the kernel printed
+//! and that follows from it is compared. Each gets a [`Verdict`]: an input proves nothing, a
+//! figure that depends on what no log tells is not guessed at, and the rest is equal or not.
+//!
+//! # What is not compared, and why
+//! * **Ranges of nodes and `Initmem`** where they were the input.
+//! * **The DMA limit of arm64**, where it is not 4 GiB: device tree or ACPI set it, and no other
+//!   line shows it. The limits of the zones above it follow and are compared.
+//! * **Pages reserved in the first zone** on x86 and what is reserved of all memory: only a log
+//!   with `memblock=debug` tells every reservation.
+//! * **Free memory when `Memory:` was printed**, and times: they are no function of the layout.
+//! * **`Initmem` before 3.17 and `Memory:` before 3.11**, which meant something else.
+
+mod compare;
+mod expect;
+pub mod formulas;
+mod infer;
+
+use std::fmt;
+
+use memmap_core::GeometryError;
+
+use crate::figures::FigureKind;
+use crate::layout::{MachineLayout, ProfileChoice};
+use crate::location::Location;
+
+/// Why a figure cannot be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// It is a time, or how much happened to be free.
+    NotOfTheLayout,
+    /// It depends on reservations that the input does not tell of.
+    Reservations,
+    /// It depends on the pages that were in use below 16 MiB, which no line tells of.
+    DmaReserve,
+    /// This version means something else by the line.
+    OtherMeaning,
+    /// Lines of the input are lost or garbled.
+    BrokenInput,
+    /// No memory map follows from the input.
+    NoGeometry,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotOfTheLayout => "not a function of the layout",
+            Self::Reservations => "needs reservations that the input does not tell of",
+            Self::DmaReserve => "needs the pages in use below 16 MiB, which no line tells",
+            Self::OtherMeaning => "this version means something else by it",
+            Self::BrokenInput => "lines of the input are lost or garbled",
+            Self::NoGeometry => "no memory map follows from the input",
+        })
+    }
+}
+
+/// What became of one figure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was an input: finding it again proves nothing.
+    Input,
+    /// Ours is the same.
+    Equal,
+    /// Ours is another, or we have none.
+    Differs {
+        /// Ours, if there is one.
+        ours: Option<String>,
+    },
+    /// Not compared, and why.
+    CannotKnow(Reason),
+}
+
+impl Verdict {
+    /// The word for it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Equal => "equal",
+            Self::Differs { .. } => "differs",
+            Self::CannotKnow(_) => "cannot know",
+        }
+    }
+}
+
+/// One figure and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// The kernel's line; line 0 where the kernel printed none and we would.
+    pub at: Location,
+    /// The kind of figure.
+    pub what: &'static str,
+    /// What became of it.
+    pub verdict: Verdict,
+}
+
+/// How many figures of each verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Inputs.
+    pub input: usize,
+    /// Equal.
+    pub equal: usize,
+    /// Different.
+    pub differs: usize,
+    /// Not known.
+    pub cannot_know: usize,
+}
+
+impl Tally {
+    /// Adds another count.
+    pub fn add(&mut self, other: Self) {
+        self.input += other.input;
+        self.equal += other.equal;
+        self.differs += other.differs;
+        self.cannot_know += other.cannot_know;
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} equal, {} differ, {} input, {} cannot be known",
+            self.equal, self.differs, self.input, self.cannot_know
+        )
+    }
+}
+
+/// What one candidate for what the log does not say explains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// What is tried, in words.
+    pub name: String,
+    /// Figures that agree with it.
+    pub agree: usize,
+    /// Figures that were compared.
+    pub of: usize,
+}
+
+/// Everything that was found for one machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Every figure, in the order printed; then what we would print and the kernel did not.
+    pub figures: Vec<Checked>,
+    /// The profile taken, and what of it was guessed.
+    pub choice: Option<ProfileChoice>,
+    /// What was tried for what the log does not say; the first is the one taken.
+    pub candidates: Vec<Candidate>,
+    /// Why there is no memory map.
+    pub error: Option<String>,
+}
+
+impl CheckReport {
+    /// Counts by verdict.
+    pub fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for figure in &self.figures {
+            match figure.verdict {
+                Verdict::Input => tally.input += 1,
+                Verdict::Equal => tally.equal += 1,
+                Verdict::Differs { .. } => tally.differs += 1,
+                Verdict::CannotKnow(_) => tally.cannot_know += 1,
+            }
+        }
+        tally
+    }
+
+    /// Whether nothing that could be compared differs.
+    pub fn agrees(&self) -> bool {
+        self.error.is_none() && self.tally().differs == 0
+    }
+}
+
+/// A memory map could not be made from a layout.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// memblock refuses the layout.
+    #[error(transparent)]
+    Layout(#[from] crate::LayoutError),
+    /// No zones and nodes follow from it.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+}
+
+/// Compares every figure that `layout`'s kernel printed with ours.
+///
+/// What the log does not say (page size, size of a struct page, ...) is inferred: candidates are
+/// tried, and for each kind of figure the one is taken that agrees best with all *other* kinds.
+pub fn check(layout: &MachineLayout) -> CheckReport {
+    infer::check(layout)
+}
+
+/// A figure's own words for the comparison: what is printed, without what is not compared.
+pub(crate) fn words(kind: &FigureKind) -> String {
+    let range = |range: &Option<memblock::PhysRange>| {
+        range.map_or("empty".to_owned(), |range| range.to_string())
+    };
+    match kind {
+        FigureKind::ZoneRange { zone, range: r } => format!("{zone} {}", range(r)),
+        FigureKind::MovableStart { node, start } => format!("Node {node}: {start}"),
+        FigureKind::EarlyRange { node, range } => format!("node {node}: {range}"),
+        FigureKind::Initmem { node, range: None } => format!("node {node} as memoryless"),
+        FigureKind::Initmem {
+            node,
+            range: Some(r),
+        } => format!("node {node} {r}"),
+        FigureKind::OfflineNode { node } => format!("node {node} as memoryless"),
+        FigureKind::TotalPages { node, pages } => format!("node {node}: {pages} pages"),
+        FigureKind::MemmapPages { zone, pages, .. } => format!("{zone}: {pages} pages of memmap"),
+        FigureKind::ReservedPages { zone, pages, .. } => format!("{zone}: {pages} pages reserved"),
+        FigureKind::ZonePages {
+            zone, pages, batch, ..
+        } => {
+            format!("{zone}: {pages} pages, batch {batch}")
+        }
+        FigureKind::Unavailable { node, zone, pages } => match node {
+            Some(node) => format!("node {node}, zone {zone}: {pages} pages"),
+            None => format!("zone {zone}: {pages} pages"),
+        },
+        FigureKind::Zonelists { lists, pages, .. } => format!("{lists} zonelists, {pages} pages"),
+        FigureKind::PolicyZone { zone } => format!("{zone}"),
+        FigureKind::Memory { total, .. } => format!("{total}K"),
+        other => other.name().to_owned(),
+    }
+}

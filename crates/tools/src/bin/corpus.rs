@@ -1,0 +1,238 @@
+//! Checks a folder of boot logs: every figure that their kernels printed against ours.
+//!
+//! One line a log, what differs below it, then a summary by verdict and by kind of figure, with
+//! the reasons for what was not compared. Exit status 0 where nothing differs, 1 where something
+//! does, 2 where the folder cannot be read.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use machine::check::{self, CheckReport, Tally, Verdict};
+use machine::{BootLog, MachineLayout, ReadError};
+
+/// Checks a folder of boot logs.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The folder, or single logs.
+    #[arg(default_value = "../shared/dmesg")]
+    paths: Vec<PathBuf>,
+    /// Say what became of every figure.
+    #[arg(long)]
+    all: bool,
+    /// Show candidates for what the log does not say.
+    #[arg(long)]
+    why: bool,
+    /// Least share of equal figures among those compared, in percent, for exit status 0.
+    #[arg(long, default_value_t = 100.0)]
+    least: f64,
+}
+
+/// What became of one file.
+enum Outcome {
+    Checked(Box<(MachineLayout, CheckReport)>),
+    /// Recognised, and refused or read as far as it goes.
+    NotChecked(String),
+    /// Not a log at all.
+    NotALog(String),
+}
+
+/// Sums over all files.
+#[derive(Default)]
+struct Summary {
+    all: Tally,
+    kinds: BTreeMap<&'static str, Tally>,
+    reasons: BTreeMap<String, usize>,
+    checked: usize,
+    not_checked: usize,
+    not_a_log: usize,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let files = match files(&arguments.paths) {
+        Ok(files) => files,
+        Err(error) => {
+            eprintln!("corpus: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let mut summary = Summary::default();
+    for file in &files {
+        let name = file
+            .file_name()
+            .unwrap_or(file.as_os_str())
+            .to_string_lossy();
+        match outcome(file) {
+            Outcome::Checked(found) => {
+                summary.checked += 1;
+                show(&name, &found.0, &found.1, &arguments);
+                summary.add(&found.1);
+            }
+            Outcome::NotChecked(why) => {
+                summary.not_checked += 1;
+                println!("{name}: not checked: {why}");
+            }
+            Outcome::NotALog(why) => {
+                summary.not_a_log += 1;
+                println!("{name}: no boot log: {why}");
+            }
+        }
+    }
+    summary.print();
+    let compared = summary.all.equal + summary.all.differs;
+    let share = summary.all.equal as f64 * 100.0 / compared.max(1) as f64;
+    if share >= arguments.least {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
+    }
+}
+
+/// The logs in `paths`; files that are of another kind by their name are left out.
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReadError> {
+    let mut out = Vec::new();
+    for path in paths {
+        let io = |source| ReadError::Io {
+            file: path.clone(),
+            source,
+        };
+        if !std::fs::metadata(path).map_err(io)?.is_dir() {
+            out.push(path.clone());
+            continue;
+        }
+        let entries = std::fs::read_dir(path).map_err(io)?;
+        out.extend(
+            entries
+                .flatten()
+                .map(|entry| entry.path())
+                .filter(|path| is_log(path)),
+        );
+    }
+    out.sort();
+    Ok(out)
+}
+
+/// Whether the name is that of a log; `NAME.iomem.txt` and the like are companions.
+fn is_log(path: &Path) -> bool {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+        return false;
+    };
+    let companion = ["iomem", "zoneinfo", "buddyinfo", "pagetypeinfo", "meminfo"]
+        .iter()
+        .any(|kind| name.ends_with(&format!(".{kind}.txt")));
+    (name.ends_with(".txt") || name.ends_with(".log") || name == "dmesg") && !companion
+}
+
+fn outcome(file: &Path) -> Outcome {
+    let log = match BootLog::open(file) {
+        Ok(log) => log,
+        Err(error) => return Outcome::NotALog(error.to_string()),
+    };
+    match MachineLayout::from_log(&log) {
+        Ok(layout) => {
+            let report = check::check(&layout);
+            Outcome::Checked(Box::new((layout, report)))
+        }
+        Err(error) => Outcome::NotChecked(error.to_string()),
+    }
+}
+
+fn show(name: &str, layout: &MachineLayout, report: &CheckReport, arguments: &Arguments) {
+    let release = layout.release.as_ref().map_or("?", |release| &release.text);
+    let arch = layout.architecture.map_or("?", |arch| arch.name());
+    println!(
+        "{name}: {arch} {release}: {}; {}",
+        report.tally(),
+        layout.provenance
+    );
+    if let Some(error) = &report.error {
+        println!("    no memory map: {error}");
+    }
+    for contradiction in &layout.provenance.contradictions {
+        println!("    contradiction: {contradiction}");
+    }
+    for problem in layout.problems.iter() {
+        println!("    unreadable: {problem}");
+    }
+    if arguments.why {
+        for candidate in &report.candidates {
+            println!(
+                "    {}: {} of {} agree",
+                candidate.name, candidate.agree, candidate.of
+            );
+        }
+    }
+    for figure in &report.figures {
+        match &figure.verdict {
+            Verdict::Differs { ours } => println!(
+                "    differs: {}: {}; ours: {}",
+                figure.what,
+                if figure.at.line == 0 {
+                    "not printed".to_owned()
+                } else {
+                    figure.at.to_string()
+                },
+                ours.as_deref().unwrap_or("not printed"),
+            ),
+            Verdict::CannotKnow(reason) if arguments.all => {
+                println!("    cannot know: {}: {}: {reason}", figure.what, figure.at);
+            }
+            verdict if arguments.all => {
+                println!("    {}: {}: {}", verdict.name(), figure.what, figure.at);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Summary {
+    fn add(&mut self, report: &CheckReport) {
+        self.all.add(report.tally());
+        for figure in &report.figures {
+            let one = CheckReport {
+                figures: vec![figure.clone()],
+                choice: None,
+                candidates: Vec::new(),
+                error: None,
+            };
+            self.kinds.entry(figure.what).or_default().add(one.tally());
+            if let Verdict::CannotKnow(reason) = figure.verdict {
+                *self
+                    .reasons
+                    .entry(format!("{}: {reason}", figure.what))
+                    .or_default() += 1;
+            }
+        }
+    }
+
+    fn print(&self) {
+        println!();
+        println!(
+            "{} logs checked, {} recognised and not checked, {} no logs",
+            self.checked, self.not_checked, self.not_a_log
+        );
+        let compared = self.all.equal + self.all.differs;
+        println!(
+            "{}; {:.2} % of {compared} compared are equal",
+            self.all,
+            self.all.equal as f64 * 100.0 / compared.max(1) as f64
+        );
+        println!();
+        println!(
+            "{:24} {:>7} {:>7} {:>7} {:>7}",
+            "figure", "equal", "differ", "input", "unknown"
+        );
+        for (kind, tally) in &self.kinds {
+            println!(
+                "{kind:24} {:>7} {:>7} {:>7} {:>7}",
+                tally.equal, tally.differs, tally.input, tally.cannot_know
+            );
+        }
+        println!();
+        for (reason, count) in &self.reasons {
+            println!("cannot know {count:>4} × {reason}");
+        }
+    }
+}
