@@ -34,9 +34,10 @@ pub use map::{CheckReport, Claim, ClaimError, MemoryMap, ReadError, SectionFlags
 pub use page::StructPage;
 pub use profile::{
     Arch, Arm64DmaLimit, Behaviours, ByteOrder, DeferOrder, DeferredJobs, DeferredThreads,
-    DeviceMemmapCount, DevicePageblocks, EarlySectionDedup, FirstTails, FlagNumbers, FlagOptions,
-    FlatmemTail, GrowEnd, HoleTest, HotAdded, KasanTags, KernelConfig, KernelVersion, LifoBatch,
-    ManagedEstimate, MemoryModel, MovableStart, NodeSpanned, PageTypeWord, ParseKernelVersionError,
-    Profile, ProfileError, ReservedNode, TailTwo, ZoneIndex, ZoneKind, ZoneSet,
+    DeviceMemmapCount, DevicePageblocks, EarlySectionDedup, FallbackRule, FirstTails, FlagNumbers,
+    FlagOptions, FlatmemTail, GrowEnd, HoleTest, HotAdded, KasanTags, KernelConfig, KernelVersion,
+    LifoBatch, ManagedEstimate, MemoryModel, MovableStart, NodeSpanned, PageTypeWord,
+    ParseKernelVersionError, Profile, ProfileError, ReservedNode, TailTwo, ZoneIndex, ZoneKind,
+    ZoneSet,
 };
 pub use report::{BootLine, ZoneFigures, ZoneInfoDump};

@@ -104,6 +104,19 @@ pub enum GrowEnd {
     MayPassZoneEnd,
 }
 
+/// What the page allocator takes where no block of the wanted type is free.
+///
+/// The specification is silent here; the rule is general knowledge of the releases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[doc(alias = "__rmqueue_fallback")]
+pub enum FallbackRule {
+    /// The largest block of another type; only movable allocations look for the smallest where
+    /// the largest is small.
+    StealLargest,
+    /// A whole pageblock if one can be claimed, else the smallest block.
+    ClaimThenStealSmallest,
+}
+
 /// How a page's type is stored where its map count was (6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "page_type")]
@@ -243,6 +256,12 @@ pub struct Behaviours {
     pub deferred_threads: DeferredThreads,
     /// 5.6: the value left when a grown zone is used up.
     pub grow_end: GrowEnd,
+    /// A free list holds only blocks that lie in pageblocks of its type (6.12 on): large blocks
+    /// are freed a pageblock at a time, and what merges takes one type. Seen in the list poison of
+    /// free blocks of several pageblocks; the release that brought it was not read.
+    pub strict_free_lists: bool,
+    /// What is taken where no block of the wanted type is free (6.15 on: claim, then steal).
+    pub fallback: FallbackRule,
     /// 6.3: how a page's type is stored.
     pub page_type: PageTypeWord,
     /// 6.3: state of hot-added pages.
@@ -328,6 +347,13 @@ impl Behaviours {
             } else {
                 GrowEnd::Done
             },
+            strict_free_lists: since!(6, 12, true, false),
+            fallback: since!(
+                6,
+                15,
+                FallbackRule::ClaimThenStealSmallest,
+                FallbackRule::StealLargest
+            ),
             page_type: since!(6, 12, PageTypeWord::TopByte, PageTypeWord::ClearedBits),
             hot_added: since!(6, 11, HotAdded::Offline, HotAdded::Reserved),
             first_tails: if at_least(v, 6, 15) {

@@ -14,9 +14,9 @@ mod zone;
 pub use arch::{Arch, KernelVersion, ParseKernelVersionError};
 pub use behaviours::{
     Arm64DmaLimit, Behaviours, DeferOrder, DeferredJobs, DeferredThreads, DeviceMemmapCount,
-    DevicePageblocks, EarlySectionDedup, FirstTails, FlagNumbers, FlatmemTail, GrowEnd, HoleTest,
-    HotAdded, LifoBatch, ManagedEstimate, MovableStart, NodeSpanned, PageTypeWord, ReservedNode,
-    TailTwo,
+    DevicePageblocks, EarlySectionDedup, FallbackRule, FirstTails, FlagNumbers, FlatmemTail,
+    GrowEnd, HoleTest, HotAdded, LifoBatch, ManagedEstimate, MovableStart, NodeSpanned,
+    PageTypeWord, ReservedNode, TailTwo,
 };
 pub use config::{ByteOrder, FlagOptions, KasanTags, KernelConfig, MemoryModel};
 pub use error::ProfileError;

@@ -1,0 +1,215 @@
+//! Pageblocks and what each is used for.
+//!
+//! The type of a pageblock is 0, unmovable, until someone says otherwise; initialisation says so
+//! only where the block's first frame passes through one of its setters. That makes the types at
+//! hand-over a pure function of the geometry. Later ones are kept here, a byte a block, for the
+//! sections that were handed over.
+//!
+//! # Differences from Linux
+//! Linux packs 4 or 8 bits a block into the section's usage structure; [`packed`] shows them so.
+//! The compaction-skip bit is not modelled and always 0.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use memblock::{Pfn, PfnRange};
+use spin::Once;
+
+use crate::geometry::{Geometry, PageKind, Phase, SectionNr};
+
+use super::migrate::{MigrateType, MigrateTypes};
+
+/// Whether a kernel on that machine keeps free blocks apart by type: it does not where memory is
+/// so small that every type would not get a pageblock.
+///
+/// Linux: mm/page_alloc.c, `build_all_zonelists`.
+#[doc(alias = "page_group_by_mobility_disabled")]
+pub fn groups_by_mobility(geometry: &Geometry) -> bool {
+    let profile = geometry.profile();
+    let types = MigrateTypes::of(profile).len() as u64;
+    let pages: u64 = geometry
+        .populated_zones()
+        .map(|(_, zone)| zone.present)
+        .sum();
+    pages >= types << profile.pageblock_order
+}
+
+/// The type that initialisation leaves in the pageblock that begins at `start`.
+///
+/// Linux: the calls of `set_pageblock_migratetype` in mm/mm_init.c.
+pub fn initial_type(geometry: &Geometry, grouping: bool, start: Pfn) -> MigrateType {
+    let behaviours = &geometry.profile().behaviours;
+    let Some(run) = geometry.page_run(start) else {
+        return MigrateType::Unmovable;
+    };
+    let movable = match (run.phase, run.kind) {
+        // Early initialisation passes through all memory, reserved or not, and no gap; it does
+        // not know yet whether types will be kept apart.
+        (Phase::Early, PageKind::Hole | PageKind::Untouched) => false,
+        (Phase::Early, _) => is_memory(geometry, start),
+        (Phase::Deferred, PageKind::Free) => grouping,
+        (Phase::Deferred, PageKind::Reserved | PageKind::NoMap) => {
+            grouping && behaviours.reserved_block_movable
+        }
+        (Phase::Deferred, _) => false,
+    };
+    if movable {
+        MigrateType::Movable
+    } else {
+        MigrateType::Unmovable
+    }
+}
+
+fn is_memory(geometry: &Geometry, pfn: Pfn) -> bool {
+    let memory = geometry.memory();
+    let at = memory.partition_point(|range| range.pfns.end() <= pfn);
+    memory.get(at).is_some_and(|range| range.pfns.contains(pfn))
+}
+
+/// Packs the types of a section's blocks as Linux stores them, 64-bit words, lowest block first.
+///
+/// `bits` a block is 4 or 8. With 8 bits, isolation is a bit beside the type; the type below it
+/// is not known here and given as movable, as it is while a block is being onlined.
+#[doc(alias = "pageblock_flags")]
+pub fn packed(types: &[MigrateType], known: MigrateTypes, bits: u8) -> Vec<u64> {
+    const ISOLATE_BIT: u64 = 1 << 4;
+    let bits = usize::from(bits.clamp(1, 64));
+    let mut words = alloc::vec![0; (types.len() * bits).div_ceil(64)];
+    for (i, migrate) in types.iter().enumerate() {
+        let value = match migrate {
+            MigrateType::Isolate if bits >= 8 => ISOLATE_BIT | MigrateType::Movable as u64,
+            other => known.index_of(*other).unwrap_or(0) as u64,
+        };
+        words[i * bits / 64] |= value << (i * bits % 64);
+    }
+    words
+}
+
+/// The types of pageblocks, section by section.
+#[derive(Debug)]
+pub(crate) struct Pageblocks {
+    pages_per_section: u64,
+    order: u32,
+    /// Runs of sections by their first one.
+    runs: BTreeMap<u64, Vec<Once<Box<[AtomicU8]>>>>,
+}
+
+impl Pageblocks {
+    /// Room for the present sections; nothing is stored until one is handed over.
+    pub(crate) fn new(geometry: &Geometry) -> Self {
+        let sections = geometry.sections();
+        let mut runs = BTreeMap::new();
+        for run in sections.runs() {
+            let blocks = (0..run.count).map(|_| Once::new()).collect();
+            runs.insert(run.first.0, blocks);
+        }
+        if sections.runs().is_empty() {
+            // FLATMEM: the array's range, taken as sections.
+            for valid in sections.valid_ranges() {
+                let first = valid.start().get() / sections.pages_per_section();
+                let end = valid.end().get().div_ceil(sections.pages_per_section());
+                runs.insert(first, (first..end).map(|_| Once::new()).collect());
+            }
+        }
+        Self {
+            pages_per_section: sections.pages_per_section(),
+            order: geometry.profile().pageblock_order,
+            runs,
+        }
+    }
+
+    /// The frames of the pageblock that holds `pfn`.
+    pub(crate) fn block(&self, pfn: Pfn) -> PfnRange {
+        let start = pfn.align_down(1 << self.order);
+        PfnRange::new(start, start.saturating_add(1 << self.order))
+    }
+
+    fn cell(&self, section: u64) -> Option<&Once<Box<[AtomicU8]>>> {
+        let (first, run) = self.runs.range(..=section).next_back()?;
+        run.get(usize::try_from(section - first).ok()?)
+    }
+
+    fn slot(&self, pfn: Pfn) -> Option<&AtomicU8> {
+        let blocks = self.cell(pfn.get() / self.pages_per_section)?.get()?;
+        blocks.get(((pfn.get() % self.pages_per_section) >> self.order) as usize)
+    }
+
+    /// Stores what initialisation leaves in the blocks of `section`; says whether this was the
+    /// first time.
+    pub(crate) fn initialise(
+        &self,
+        geometry: &Geometry,
+        grouping: bool,
+        section: SectionNr,
+    ) -> bool {
+        let mut first = false;
+        if let Some(cell) = self.cell(section.0) {
+            cell.call_once(|| {
+                first = true;
+                initial_types(geometry, grouping, section)
+                    .map(|migrate| AtomicU8::new(migrate as u8))
+                    .collect()
+            });
+        }
+        first
+    }
+
+    /// Whether types of `section` are stored.
+    pub(crate) fn is_known(&self, section: SectionNr) -> bool {
+        self.cell(section.0).is_some_and(Once::is_completed)
+    }
+
+    /// The type of the block that holds `pfn`.
+    #[doc(alias = "get_pageblock_migratetype")]
+    pub(crate) fn get(&self, pfn: Pfn) -> MigrateType {
+        // Written and read under the zone's lock; readers without it may be late, as in Linux.
+        let value = self
+            .slot(pfn)
+            .map_or(0, |slot| slot.load(Ordering::Relaxed));
+        MigrateType::ALL
+            .get(usize::from(value))
+            .copied()
+            .unwrap_or(MigrateType::Unmovable)
+    }
+
+    /// Sets the type of every block that begins in `pfns`, or holds its start.
+    #[doc(alias = "set_pageblock_migratetype")]
+    pub(crate) fn set(&self, pfns: PfnRange, migrate: MigrateType) {
+        let mut at = self.block(pfns.start()).start();
+        while at < pfns.end() {
+            if let Some(slot) = self.slot(at) {
+                slot.store(migrate as u8, Ordering::Relaxed);
+            }
+            at = at.saturating_add(1 << self.order);
+        }
+    }
+
+    /// Adds a section that was not there, its blocks of type `migrate`.
+    pub(crate) fn add(&mut self, section: SectionNr, migrate: MigrateType) {
+        if self.cell(section.0).is_none() {
+            let cell = Once::new();
+            let blocks = self.pages_per_section >> self.order;
+            cell.call_once(|| (0..blocks).map(|_| AtomicU8::new(migrate as u8)).collect());
+            self.runs.insert(section.0, alloc::vec![cell]);
+        }
+    }
+
+    /// Forgets a section that [`Pageblocks::add`] added.
+    pub(crate) fn remove(&mut self, section: SectionNr) {
+        self.runs.remove(&section.0);
+    }
+}
+
+/// The types that initialisation leaves in the blocks of `section`, ascending.
+pub fn initial_types(
+    geometry: &Geometry,
+    grouping: bool,
+    section: SectionNr,
+) -> impl Iterator<Item = MigrateType> + '_ {
+    let pages = geometry.sections().pages_per_section();
+    let step = geometry.profile().pageblock_pages();
+    let start = section.pfns(pages).start();
+    (0..pages / step).map(move |i| initial_type(geometry, grouping, start.saturating_add(i * step)))
+}
