@@ -11,8 +11,10 @@
 extern crate alloc;
 
 mod backing;
+pub mod buddy;
 mod flags;
 mod geometry;
+pub mod hotplug;
 mod image;
 pub mod limit;
 mod map;
@@ -30,7 +32,9 @@ pub use geometry::{
     PageRun, Phase, SectionNr, SectionRun, Sections, Zone, ZoneLimits,
 };
 pub use image::{MAX_WORDS, PageImage, StructPageSize};
-pub use map::{CheckReport, Claim, ClaimError, MemoryMap, ReadError, SectionFlags, Violation};
+pub use map::{
+    CheckReport, Claim, ClaimError, HotplugError, MemoryMap, ReadError, SectionFlags, Violation,
+};
 pub use page::StructPage;
 pub use profile::{
     Arch, Arm64DmaLimit, Behaviours, ByteOrder, DeferOrder, DeferredJobs, DeferredThreads,

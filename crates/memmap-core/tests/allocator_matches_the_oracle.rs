@@ -1,7 +1,7 @@
 //! The allocator beside a naive one that keeps sets of blocks and nothing else.
 
 mod support {
-    pub mod table;
+    pub(crate) mod table;
 }
 
 use std::collections::{BTreeMap, BTreeSet};

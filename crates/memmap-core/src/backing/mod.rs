@@ -141,6 +141,18 @@ impl Backing {
         Ok(backing)
     }
 
+    /// Memory for one section that was not there at boot, on the heap.
+    pub(crate) fn single(words: usize, poison: bool) -> Result<Self, MapError> {
+        let mut backing = Self {
+            memory: Memory::Heap(Heap::new(1, words)?),
+            states: States::new(1),
+            words,
+            poison,
+        };
+        backing.refill();
+        Ok(backing)
+    }
+
     /// Poisons everything, where asked for.
     fn refill(&mut self) {
         if self.poison {
@@ -204,6 +216,18 @@ impl Backing {
         Some(word.load(Ordering::Relaxed))
     }
 
+    /// Stores word `index` of a ready section; nothing where it is not ready.
+    pub(crate) fn store_word(&self, rank: usize, index: usize, value: u64) {
+        if self.states.get(rank) != SectionState::Ready || index >= self.words {
+            return;
+        }
+        // SAFETY: the index lies inside the section.
+        let word = unsafe { self.section(rank).add(index) };
+        // SAFETY: as in `word`; whoever else looks at a ready section does so by atomics too.
+        let word = unsafe { AtomicU64::from_ptr(word.as_ptr()) };
+        word.store(value, Ordering::Relaxed);
+    }
+
     /// All words of a section, whatever its state.
     fn all_words(&mut self, rank: usize) -> &mut [u64] {
         let start = self.section(rank);
@@ -215,6 +239,12 @@ impl Backing {
     /// The words of a ready section.
     pub(crate) fn ready_words(&mut self, rank: usize) -> Option<&mut [u64]> {
         (self.states.get(rank) == SectionState::Ready).then(|| self.all_words(rank))
+    }
+
+    /// The words of a section that nobody has claimed, which is ready from now on.
+    pub(crate) fn open(&mut self, rank: usize) -> &mut [u64] {
+        self.states.open(rank);
+        self.all_words(rank)
     }
 
     /// Everything pending again, with the memory kept.
@@ -310,6 +340,15 @@ impl Drop for Exclusive<'_> {
             self.backing.states.abandon(self.rank);
         }
     }
+}
+
+/// Initialised words as words to be written. Whoever gets them may only write whole values.
+pub(crate) fn as_uninit(words: &mut [u64]) -> &mut [MaybeUninit<u64>] {
+    let len = words.len();
+    // SAFETY: 1. the layout is the same. 2. The memory is the backing's, which reads every word as
+    // initialised: safe code has no value that would make an initialised word uninitialised but by
+    // writing `MaybeUninit::uninit()`, which the writers' contract excludes.
+    unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), len) }
 }
 
 fn check_memory(

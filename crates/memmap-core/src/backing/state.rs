@@ -70,6 +70,11 @@ impl States {
         }
     }
 
+    /// Ready from whatever state; the exclusive borrow means that no claim exists.
+    pub(super) fn open(&mut self, rank: usize) {
+        *self.0[rank].get_mut() = READY;
+    }
+
     pub(super) fn reset(&mut self) {
         for state in &mut self.0 {
             *state.get_mut() = PENDING;

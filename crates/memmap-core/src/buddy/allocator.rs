@@ -21,7 +21,7 @@ use core::fmt;
 
 use memblock::{NodeId, Pfn, PfnRange};
 
-use crate::geometry::{Geometry, SectionNr};
+use crate::geometry::{Geometry, Node, SectionNr};
 use crate::profile::{Profile, ZoneIndex, ZoneKind};
 
 use super::cut::Block;
@@ -29,7 +29,7 @@ use super::error::{AllocError, FreeError};
 use super::exchange::Rules;
 use super::migrate::MigrateType;
 use super::pageblock::{self, Pageblocks};
-use super::pages::{COUNTS, FLAGS, NEXT, NO_TYPE, PREV, PRIVATE, StructPages, Words};
+use super::pages::{COUNTS, FLAGS, NO_TYPE, PageWords, StructPages};
 use super::section::{Edit, HandOver, SectionFree};
 use super::zone::{FreeZone, ListHeads, ListId};
 use super::zonelist::{self, NodeDistances};
@@ -60,7 +60,7 @@ pub trait Grow<P>: Send + Sync {
 pub struct Allocator<P> {
     pub(crate) pages: P,
     pub(crate) profile: Profile,
-    pub(crate) words: Words,
+    pub(crate) words: PageWords,
     /// Every configured zone of every node, by node and index.
     pub(crate) zones: BTreeMap<(NodeId, ZoneIndex), FreeZone>,
     pub(crate) spans: BTreeMap<(NodeId, ZoneIndex), PfnRange>,
@@ -100,7 +100,7 @@ impl<P: StructPages> Allocator<P> {
             }
         }
         Self {
-            words: Words::new(&profile),
+            words: PageWords::new(&profile),
             orders: zonelist::fallback_orders(geometry, &distances),
             distances,
             blocks: Pageblocks::new(geometry),
@@ -145,27 +145,15 @@ impl<P: StructPages> Allocator<P> {
         self.orders.get(&node).map(Vec::as_slice)
     }
 
-    pub(crate) fn rebuild_orders(&mut self) {
-        let online: Vec<_> = self.orders.keys().copied().collect();
-        let mut with_memory: Vec<_> = self
-            .zones
-            .iter()
-            .filter(|(_, zone)| zone.counters().managed > 0)
-            .map(|((node, _), _)| *node)
-            .collect();
-        with_memory.dedup();
-        self.orders = zonelist::orders(&online, &with_memory, &self.distances);
-    }
-
-    /// Adds a node that was not there, or was not online.
-    pub(crate) fn add_node(&mut self, node: NodeId, heads: ListHeads) {
-        self.orders.entry(node).or_default();
-        for (index, kind) in self.profile.zones.iter() {
-            self.zones
-                .entry((node, index))
-                .or_insert_with(|| FreeZone::new(&self.profile, node, index, kind, heads));
-            self.spans.entry((node, index)).or_default();
+    /// Takes over what memory that came or went changed in the zones.
+    #[doc(alias = "build_all_zonelists")]
+    pub(crate) fn refresh(&mut self, nodes: &[Node]) {
+        for node in nodes {
+            for zone in &node.zones {
+                self.spans.insert((node.id, zone.index), zone.span());
+            }
         }
+        self.orders = zonelist::of_nodes(nodes, &self.distances);
     }
 
     pub(crate) fn rules(&self) -> Rules<'_> {
@@ -180,20 +168,12 @@ impl<P: StructPages> Allocator<P> {
     /// sections that are published.
     pub fn apply(&self, edit: Edit) {
         let link = |pfn| self.pages.address(pfn).unwrap_or(0).wrapping_add(8);
-        match edit {
-            Edit::Head { block, links, .. } => {
-                let [prev, next] = links.map(|pfn| pfn.map_or(0, link));
-                self.pages.store(block.pfn, NEXT, next);
-                self.pages.store(block.pfn, PREV, prev);
-                self.pages.store(block.pfn, PRIVATE, u64::from(block.order));
-                self.pages.store(block.pfn, COUNTS, self.words.free_head());
-            }
-            Edit::OnceListed(pfn) => {
-                let [next, prev] = self.words.poison;
-                self.pages.store(pfn, NEXT, next);
-                self.pages.store(pfn, PREV, prev);
-            }
-        }
+        let pfn = match edit {
+            Edit::Head { block, .. } => block.pfn,
+            Edit::OnceListed(pfn) => pfn,
+        };
+        self.words
+            .each_word(edit, link, |word, value| self.pages.store(pfn, word, value));
     }
 
     /// Hands over one published section whose heads nobody has written yet.

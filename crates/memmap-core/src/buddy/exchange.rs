@@ -4,6 +4,8 @@
 //! choice: what a split leaves goes to the head, so that it is used first; what is freed goes to
 //! the head too, unless its neighbour makes a merge likely or the caller asks for the tail.
 
+use alloc::vec::Vec;
+
 use memblock::{Pfn, PfnRange};
 
 use crate::profile::{FallbackRule, Profile};
@@ -346,36 +348,75 @@ impl<P: StructPages + ?Sized> LockedZone<'_, P> {
     }
 
     /// Gives the pageblock that holds `pfn` another type and moves its free blocks to the lists of
-    /// that type. A block that reaches beyond the pageblock is split first.
+    /// that type. Strict lists split a block that reaches beyond the pageblock first; others move
+    /// it whole.
     ///
     /// Linux: mm/page_alloc.c, `move_freepages_block`, `move_freepages_block_isolate`.
     #[doc(alias = "move_freepages_block")]
+    #[doc(alias = "move_freepages_block_isolate")]
     pub(crate) fn retype(&mut self, rules: Rules<'_>, pfn: Pfn, migrate: MigrateType) {
         let pageblock = rules.blocks.block(pfn);
+        let from = rules.blocks.get(pageblock.start());
         if let Some(large) = self.free_block_of(pageblock.start())
             && large.order > rules.pageblock_order()
+            && rules.strict()
         {
             let listed = self.listed_type(rules, large, rules.blocks.get(large.pfn));
             self.remove(large, listed);
             rules.set_type(pageblock, migrate);
-            let mut at = large.pfn;
-            while at < large.pfns().end() {
-                let piece = Block {
-                    pfn: at,
-                    order: rules.pageblock_order(),
-                };
-                self.merge_and_add(rules, piece, false);
-                at = piece.pfns().end();
-            }
+            self.free_block(rules, large, false);
             return;
         }
-        let from = rules.blocks.get(pageblock.start());
-        let free = self.free_in(pageblock);
+        let free: Vec<_> = self
+            .free_in(pageblock)
+            .into_iter()
+            .map(|block| (block, self.listed_type(rules, block, from)))
+            .collect();
         rules.set_type(pageblock, migrate);
-        for block in free {
-            if from != migrate {
-                self.move_to(block, from, migrate);
+        for (block, listed) in free {
+            if listed != migrate {
+                self.move_to(block, listed, migrate);
             }
+        }
+    }
+
+    /// Ends the isolation of the pageblock that holds `pfn`: it becomes `migrate`, and its free
+    /// block merges with a buddy that is not isolated.
+    ///
+    /// Linux: mm/page_isolation.c, `unset_migratetype_isolate`.
+    #[doc(alias = "unset_migratetype_isolate")]
+    pub(crate) fn unisolate(&mut self, rules: Rules<'_>, pfn: Pfn, migrate: MigrateType) {
+        let pageblock = rules.blocks.block(pfn);
+        if rules.blocks.get(pageblock.start()) != MigrateType::Isolate {
+            return;
+        }
+        let block = self.free_order(pageblock.start()).map(|order| Block {
+            pfn: pageblock.start(),
+            order,
+        });
+        if let Some(block) = block
+            && (rules.pageblock_order()..self.zone.max_order).contains(&block.order)
+            && self.free_order(block.buddy().pfn) == Some(block.order)
+            && self.owns(block.buddy().pfn)
+            && rules.blocks.get(block.buddy().pfn) != MigrateType::Isolate
+        {
+            let listed = self.listed_type(rules, block, MigrateType::Isolate);
+            self.remove(block, listed);
+            rules.set_type(pageblock, migrate);
+            self.merge_and_add(rules, block, true);
+            return;
+        }
+        self.retype(rules, pfn, migrate);
+    }
+
+    /// Takes every free block in `pfns` off its list, for good. Blocks must not reach beyond.
+    ///
+    /// Linux: mm/page_alloc.c, `__offline_isolated_pages`.
+    #[doc(alias = "__offline_isolated_pages")]
+    pub(crate) fn drop_free(&mut self, rules: Rules<'_>, pfns: PfnRange) {
+        for block in self.free_in(pfns) {
+            let listed = self.listed_type(rules, block, MigrateType::Isolate);
+            self.remove(block, listed);
         }
     }
 }

@@ -32,6 +32,7 @@ pub use error::{AllocError, FreeError};
 pub use info::ZoneCounts;
 pub use migrate::{MigrateType, MigrateTypes};
 pub use pageblock::{groups_by_mobility, initial_type, initial_types, packed};
+pub(crate) use pages::PageWords;
 pub use pages::StructPages;
 pub use section::{Edit, HandOver, SectionFree, SectionList};
 pub use zone::ListHeads;

@@ -7,7 +7,10 @@
 use memblock::{NodeId, Pfn};
 
 use crate::flags::FlagsLayout;
+use crate::page::counts_word;
 use crate::profile::{ByteOrder, KernelConfig, PageTypeWord, Profile, ZoneIndex};
+
+use super::section::Edit;
 
 /// Word of the flags.
 pub(crate) const FLAGS: usize = 0;
@@ -41,19 +44,19 @@ pub trait StructPages {
 
 /// What the allocator writes into struct pages, by profile.
 #[derive(Clone, Debug)]
-pub(crate) struct Words {
+pub(crate) struct PageWords {
     pub(crate) poison: [u64; 2],
-    big_endian: bool,
+    order: ByteOrder,
     buddy_type: u32,
     reserved: u64,
     flags: FlagsLayout,
 }
 
-impl Words {
+impl PageWords {
     pub(crate) fn new(profile: &Profile) -> Self {
         Self {
             poison: list_poison(profile.config()),
-            big_endian: profile.byte_order == ByteOrder::Big,
+            order: profile.byte_order,
             buddy_type: match profile.behaviours.page_type {
                 PageTypeWord::ClearedBits => !0x80,
                 PageTypeWord::TopByte => 0xf000_0000,
@@ -68,21 +71,15 @@ impl Words {
 
     /// Word 6 of a page of that type and reference count.
     pub(crate) const fn counts(&self, page_type: u32, references: u32) -> u64 {
-        let (low, high) = if self.big_endian {
-            (references, page_type)
-        } else {
-            (page_type, references)
-        };
-        low as u64 | (high as u64) << 32
+        counts_word(self.order, page_type, references)
     }
 
     /// Page type and reference count of word 6.
     pub(crate) const fn split_counts(&self, word: u64) -> (u32, u32) {
         let (low, high) = (word as u32, (word >> 32) as u32);
-        if self.big_endian {
-            (high, low)
-        } else {
-            (low, high)
+        match self.order {
+            ByteOrder::Little => (low, high),
+            ByteOrder::Big => (high, low),
         }
     }
 
@@ -99,6 +96,29 @@ impl Words {
     /// Whether word 6 is that of the head of a free block.
     pub(crate) const fn is_free_head(&self, counts: u64) -> bool {
         counts == self.free_head()
+    }
+
+    /// The words that `edit` changes, by number and value. `link` gives the address that a list
+    /// link to a frame's struct page holds; ends of a section's list are 0 until it is joined.
+    pub(crate) fn each_word(
+        &self,
+        edit: Edit,
+        link: impl Fn(Pfn) -> u64,
+        mut set: impl FnMut(usize, u64),
+    ) {
+        match edit {
+            Edit::Head { block, links, .. } => {
+                let [prev, next] = links.map(|pfn| pfn.map_or(0, &link));
+                set(NEXT, next);
+                set(PREV, prev);
+                set(PRIVATE, u64::from(block.order));
+                set(COUNTS, self.free_head());
+            }
+            Edit::OnceListed(_) => {
+                set(NEXT, self.poison[0]);
+                set(PREV, self.poison[1]);
+            }
+        }
     }
 
     pub(crate) const fn is_reserved(&self, flags: u64) -> bool {
@@ -123,7 +143,7 @@ impl Words {
 #[doc(alias = "LIST_POISON2")]
 pub(crate) const fn list_poison(config: &KernelConfig) -> [u64; 2] {
     [
-        config.poison_delta.wrapping_add(0x100),
-        config.poison_delta.wrapping_add(0x122),
+        config.poison_offset.wrapping_add(0x100),
+        config.poison_offset.wrapping_add(0x122),
     ]
 }

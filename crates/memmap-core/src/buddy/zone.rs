@@ -22,7 +22,7 @@ use crate::profile::{Profile, ZoneIndex, ZoneKind};
 
 use super::cut::Block;
 use super::migrate::{MigrateType, MigrateTypes};
-use super::pages::{COUNTS, NEXT, PREV, PRIVATE, StructPages, Words};
+use super::pages::{COUNTS, NEXT, PREV, PRIVATE, PageWords, StructPages};
 
 /// Where list heads are, in the address space that links are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub(crate) struct ListId {
 pub(crate) struct LockedZone<'z, P: ?Sized> {
     pub(crate) zone: &'z FreeZone,
     pub(crate) pages: &'z P,
-    pub(crate) words: &'z Words,
+    pub(crate) words: &'z PageWords,
     pub(crate) counters: MutexGuard<'z, Counters>,
 }
 
@@ -137,7 +137,7 @@ impl FreeZone {
     pub(crate) fn lock<'z, P: StructPages + ?Sized>(
         &'z self,
         pages: &'z P,
-        words: &'z Words,
+        words: &'z PageWords,
     ) -> LockedZone<'z, P> {
         LockedZone {
             zone: self,

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use memblock::NodeId;
 
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, Node};
 
 /// How far nodes are from each other, and which of them have CPUs.
 ///
@@ -58,14 +58,16 @@ pub fn fallback_orders(
     geometry: &Geometry,
     distances: &NodeDistances,
 ) -> BTreeMap<NodeId, Vec<NodeId>> {
-    let with_memory: Vec<_> = geometry
-        .nodes()
+    of_nodes(geometry.nodes(), distances)
+}
+
+pub(crate) fn of_nodes(nodes: &[Node], distances: &NodeDistances) -> BTreeMap<NodeId, Vec<NodeId>> {
+    let with_memory: Vec<_> = nodes
         .iter()
         .filter(|node| node.has_memory())
         .map(|node| node.id)
         .collect();
-    let online: Vec<_> = geometry
-        .nodes()
+    let online: Vec<_> = nodes
         .iter()
         .filter(|node| node.online)
         .map(|node| node.id)
@@ -73,7 +75,7 @@ pub fn fallback_orders(
     orders(&online, &with_memory, distances)
 }
 
-pub(crate) fn orders(
+fn orders(
     online: &[NodeId],
     with_memory: &[NodeId],
     distances: &NodeDistances,

@@ -34,6 +34,11 @@ impl Geometry {
         &self.nodes
     }
 
+    /// The nodes, for memory that comes and goes.
+    pub(crate) fn nodes_mut(&mut self) -> &mut [Node] {
+        &mut self.nodes
+    }
+
     /// The node of that number.
     #[doc(alias = "NODE_DATA")]
     pub fn node(&self, id: NodeId) -> Option<&Node> {

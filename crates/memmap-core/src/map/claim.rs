@@ -1,5 +1,7 @@
 //! The exclusive right to write a section's struct pages.
 
+use core::mem::MaybeUninit;
+
 use memblock::{NodeId, PfnRange};
 
 use crate::backing::Exclusive;
@@ -150,6 +152,36 @@ impl<'m> Claim<'m> {
         let start = first as usize * words;
         let end = start + pages as usize * words;
         writer.write(image, &mut self.exclusive.words()[start..end]);
+    }
+
+    pub(super) const fn map(&self) -> &'m MemoryMap {
+        self.map
+    }
+
+    /// The words of all its struct pages.
+    pub(super) fn words(&mut self) -> &mut [MaybeUninit<u64>] {
+        self.exclusive.words()
+    }
+
+    /// The words of the struct pages of `pfns`, all in this section.
+    ///
+    /// # Errors
+    /// [`ClaimError::OutsideSection`] for frames of another section.
+    pub fn struct_pages_mut(
+        &mut self,
+        pfns: PfnRange,
+    ) -> Result<&mut [MaybeUninit<u64>], ClaimError> {
+        let own = self.pfns();
+        if !own.contains_range(pfns) {
+            return Err(ClaimError::OutsideSection {
+                pfns,
+                section: self.section,
+            });
+        }
+        let words = self.map.struct_page_size().words();
+        let start = (pfns.start().get() - own.start().get()) as usize * words;
+        let end = start + pfns.len() as usize * words;
+        Ok(&mut self.exclusive.words()[start..end])
     }
 
     /// Lets everybody read the section.

@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use memblock::Pfn;
 
-use crate::backing::AddressSpace;
+use crate::backing::{AddressSpace, Backing};
 use crate::geometry::SectionNr;
 
 use super::MemoryMap;
@@ -26,43 +26,61 @@ bitflags::bitflags! {
         /// It was there at boot.
         #[doc(alias = "SECTION_IS_EARLY")]
         const EARLY = 1 << 3;
+        /// A part of it is a device's.
+        #[doc(alias = "SECTION_TAINT_ZONE_DEVICE")]
+        const TAINT_ZONE_DEVICE = 1 << 4;
     }
 }
 
 impl MemoryMap {
     /// Whether `pfn` has a struct page.
     pub fn pfn_valid(&self, pfn: Pfn) -> bool {
-        self.geometry().sections().is_valid(pfn)
+        self.geometry().sections().is_valid(pfn) || self.was_added(pfn)
     }
 
     /// The first frame at or above `pfn` that has a struct page.
     pub fn next_valid_pfn(&self, pfn: Pfn) -> Option<Pfn> {
-        self.geometry().sections().next_valid(pfn)
+        let boot = self.geometry().sections().next_valid(pfn);
+        let step = self.profile().pages_per_subsection();
+        let pages = self.geometry().sections().pages_per_section();
+        let added = self
+            .added_sections()
+            .filter(|section| section.pfns(pages).end() > pfn)
+            .flat_map(|section| {
+                let start = section.pfns(pages).start();
+                (0..pages / step).map(move |i| start.saturating_add(i * step))
+            })
+            .find(|start| start.saturating_add(step) > pfn && self.was_added(*start))
+            .map(|start| start.max(pfn));
+        boot.into_iter().chain(added).min()
     }
 
     /// Every frame that has a struct page, ascending.
     #[doc(alias = "for_each_valid_pfn")]
     pub fn valid_pfns(&self) -> impl Iterator<Item = Pfn> + '_ {
-        self.geometry()
-            .sections()
-            .valid_ranges()
-            .iter()
+        let boot = self.geometry().sections().valid_ranges().iter();
+        let mut next = boot
+            .clone()
             .flat_map(|range| (range.start().get()..range.end().get()).map(Pfn::new))
-    }
-
-    /// The flags of a section's word; empty where it is absent.
-    pub fn section_flags(&self, section: SectionNr) -> SectionFlags {
-        match self.geometry().sections().rank(section) {
-            Some(_) => SectionFlags::all(),
-            None => SectionFlags::empty(),
-        }
+            .peekable();
+        let pages = self.geometry().sections().pages_per_section();
+        let mut added = self
+            .added_sections()
+            .flat_map(move |section| (0..pages).map(move |i| Pfn::new(section.0 * pages + i)))
+            .filter(|pfn| self.was_added(*pfn))
+            .peekable();
+        core::iter::from_fn(move || match (next.peek(), added.peek()) {
+            (Some(a), Some(b)) if b < a => added.next(),
+            (Some(_), _) => next.next(),
+            (None, _) => added.next(),
+        })
     }
 
     /// A section's word: where its struct pages would begin if frame 0 were its first, and its
     /// flags; 0 where it is absent.
     #[doc(alias = "sparse_encode_mem_map")]
     pub fn section_word(&self, section: SectionNr) -> u64 {
-        let Some(rank) = self.geometry().sections().rank(section) else {
+        let Some((backing, rank)) = self.locate(section) else {
             return 0;
         };
         let pages = self.geometry().sections().pages_per_section();
@@ -70,11 +88,11 @@ impl MemoryMap {
             .0
             .wrapping_mul(pages)
             .wrapping_mul(self.size.bytes() as u64);
-        let map = self.section_address(section, rank);
+        let map = self.section_address(section, backing, rank);
         map.wrapping_sub(first) | self.section_flags(section).bits()
     }
 
-    fn section_address(&self, section: SectionNr, rank: u64) -> u64 {
+    fn section_address(&self, section: SectionNr, backing: &Backing, rank: usize) -> u64 {
         match self.space {
             AddressSpace::Kernel => {
                 let pages = self.geometry().sections().pages_per_section();
@@ -83,16 +101,17 @@ impl MemoryMap {
                     .vmemmap_base
                     .wrapping_add(first.wrapping_mul(self.size.bytes() as u64))
             }
-            AddressSpace::Host => self.backing.pointer(rank as usize).as_ptr() as u64,
+            AddressSpace::Host => backing.pointer(rank).as_ptr() as u64,
         }
     }
 
     /// The address, in the chosen space, of the struct page `offset` pages into a present
     /// section.
     pub(super) fn page_address(&self, section: SectionNr, offset: u64) -> u64 {
-        let rank = self.geometry().sections().rank(section).unwrap_or(0);
-        self.section_address(section, rank)
-            .wrapping_add(offset * self.size.bytes() as u64)
+        self.locate(section).map_or(0, |(backing, rank)| {
+            self.section_address(section, backing, rank)
+                .wrapping_add(offset * self.size.bytes() as u64)
+        })
     }
 
     /// The address of `pfn`'s struct page in the chosen address space, or `None` where it has
@@ -100,7 +119,7 @@ impl MemoryMap {
     pub fn pfn_to_page(&self, pfn: Pfn) -> Option<u64> {
         let pages = self.geometry().sections().pages_per_section();
         let section = SectionNr::of(pfn, pages);
-        self.geometry().sections().rank(section)?;
+        self.locate(section)?;
         Some(self.page_address(section, pfn.get() % pages))
     }
 
@@ -114,8 +133,13 @@ impl MemoryMap {
                 self.pfn_valid(pfn).then_some(pfn)
             }
             AddressSpace::Host => {
-                let (rank, offset) = self.backing.find(usize::try_from(address).ok()?)?;
-                let section = self.geometry().sections().by_rank(rank as u64)?;
+                let address = usize::try_from(address).ok()?;
+                let (section, offset) = match self.backing.find(address) {
+                    Some((rank, offset)) => {
+                        (self.geometry().sections().by_rank(rank as u64)?, offset)
+                    }
+                    None => self.hot.find(address)?,
+                };
                 let pages = self.geometry().sections().pages_per_section();
                 Some(Pfn::new(section.0 * pages + offset as u64 / size))
             }
@@ -126,16 +150,18 @@ impl MemoryMap {
     /// atomics, once the section is ready.
     pub fn host_page(&self, pfn: Pfn) -> Option<NonNull<u64>> {
         let pages = self.geometry().sections().pages_per_section();
-        let rank = self.geometry().sections().rank(SectionNr::of(pfn, pages))?;
+        let (backing, rank) = self.locate(SectionNr::of(pfn, pages))?;
         let offset = (pfn.get() % pages) as usize * self.size.words();
-        let first = self.backing.pointer(rank as usize).as_ptr();
+        let first = backing.pointer(rank).as_ptr();
         NonNull::new(first.wrapping_add(offset))
     }
 
     /// The struct page's address of a frame whose memory is online: its sub-section has memory.
     pub fn pfn_to_online_page(&self, pfn: Pfn) -> Option<u64> {
-        self.geometry()
-            .subsection_has_memory(pfn)
-            .then(|| self.pfn_to_page(pfn))?
+        let pages = self.geometry().sections().pages_per_section();
+        let flags = self.section_flags(SectionNr::of(pfn, pages));
+        let device = flags.contains(SectionFlags::TAINT_ZONE_DEVICE) && self.was_added(pfn);
+        let online = flags.contains(SectionFlags::ONLINE) && self.has_subsection(pfn) && !device;
+        online.then(|| self.pfn_to_page(pfn))?
     }
 }

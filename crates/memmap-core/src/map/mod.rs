@@ -6,11 +6,14 @@
 
 mod check;
 mod claim;
+mod handover;
+mod hot;
 mod images;
 mod lookup;
 
 pub use check::{CheckReport, Violation};
 pub use claim::{Claim, ClaimError};
+pub use hot::HotplugError;
 pub use lookup::SectionFlags;
 
 use memblock::Pfn;
@@ -74,6 +77,7 @@ pub struct MemoryMap {
     size: StructPageSize,
     space: AddressSpace,
     poison: bool,
+    hot: hot::HotSections,
 }
 
 impl MemoryMap {
@@ -100,6 +104,7 @@ impl MemoryMap {
             size,
             space: options.address_space,
             poison: options.poison,
+            hot: hot::HotSections::default(),
         })
     }
 
@@ -130,13 +135,21 @@ impl MemoryMap {
 
     /// The state of a section.
     pub fn section_state(&self, section: SectionNr) -> SectionState {
-        match self.geometry.sections().rank(section) {
-            Some(rank) => self.backing.state(rank as usize),
+        match self.locate(section) {
+            Some((backing, rank)) => backing.state(rank),
             None => SectionState::Absent,
         }
     }
 
-    /// Whether every present section is ready.
+    /// Where a section's struct pages are, and as which section of that backing.
+    fn locate(&self, section: SectionNr) -> Option<(&Backing, usize)> {
+        match self.geometry.sections().rank(section) {
+            Some(rank) => Some((&self.backing, rank as usize)),
+            None => Some((self.hot.memory(section)?, 0)),
+        }
+    }
+
+    /// Whether every section that was there at boot is ready.
     pub fn is_complete(&self) -> bool {
         (0..self.geometry.sections().count())
             .all(|rank| self.backing.state(rank as usize) == SectionState::Ready)
@@ -145,8 +158,8 @@ impl MemoryMap {
     /// The exclusive right to write a pending section, or `None` where it is absent, claimed or
     /// ready. One compare-and-swap; any thread may try.
     pub fn claim(&self, section: SectionNr) -> Option<Claim<'_>> {
-        let rank = self.geometry.sections().rank(section)?;
-        let exclusive = self.backing.claim(rank as usize)?;
+        let (backing, rank) = self.locate(section)?;
+        let exclusive = backing.claim(rank)?;
         Some(Claim::new(self, section, exclusive))
     }
 
@@ -158,21 +171,19 @@ impl MemoryMap {
     pub fn read(&self, pfn: Pfn) -> Result<StructPage, ReadError> {
         let pages = self.geometry.sections().pages_per_section();
         let section = SectionNr::of(pfn, pages);
-        let rank = self
-            .geometry
-            .sections()
-            .rank(section)
+        let (backing, rank) = self
+            .locate(section)
+            .filter(|_| self.pfn_valid(pfn))
             .ok_or(ReadError::NoStructPage { pfn })?;
         let first = (pfn.get() % pages) as usize * self.size.words();
         let mut words = [0; MAX_WORDS];
         for (i, word) in words[..self.size.words()].iter_mut().enumerate() {
-            *word =
-                self.backing
-                    .word(rank as usize, first + i)
-                    .ok_or_else(|| ReadError::NotReady {
-                        section,
-                        state: self.backing.state(rank as usize),
-                    })?;
+            *word = backing
+                .word(rank, first + i)
+                .ok_or_else(|| ReadError::NotReady {
+                    section,
+                    state: backing.state(rank),
+                })?;
         }
         Ok(StructPage::new(
             self.size,
@@ -183,8 +194,11 @@ impl MemoryMap {
 
     /// All words of a ready section.
     pub fn section_words(&mut self, section: SectionNr) -> Option<&[u64]> {
-        let rank = self.geometry.sections().rank(section)?;
-        self.backing.ready_words(rank as usize).map(|words| &*words)
+        let words = match self.geometry.sections().rank(section) {
+            Some(rank) => self.backing.ready_words(rank as usize),
+            None => self.hot.memory_mut(section)?.ready_words(0),
+        };
+        words.map(|words| &*words)
     }
 
     /// Makes every section pending again and keeps the memory, for another run.

@@ -136,10 +136,6 @@ pub struct KernelConfig {
     /// The address of frame 0's struct page, in the modelled kernel.
     #[doc(alias = "VMEMMAP_START")]
     pub vmemmap_base: u64,
-    /// What poisoned pointers are offset by, so that they point nowhere.
-    #[doc(alias = "POISON_POINTER_DELTA")]
-    #[doc(alias = "CONFIG_ILLEGAL_POINTER_VALUE")]
-    pub poison_delta: u64,
     /// Struct pages of the last zone of a node may be initialised late.
     #[doc(alias = "CONFIG_DEFERRED_STRUCT_PAGE_INIT")]
     pub deferred_init: bool,

@@ -40,7 +40,6 @@ const fn base(arch: Arch, version: KernelVersion) -> KernelConfig {
         memcg: true,
         page_virtual: None,
         vmemmap_base: 0,
-        poison_delta: 0xdead_0000_0000_0000,
         deferred_init: true,
         hvo: false,
         dax_hvo: false,
@@ -104,7 +103,7 @@ fn ppc64(version: KernelVersion) -> KernelConfig {
     config.nr_cpus = 2048;
     config.dax_hvo = shares_device_memmap_off_amd64(version);
     config.vmemmap_base = 0xc00c_0000_0000_0000;
-    config.poison_delta = 0x5dea_dbee_f000_0000;
+    config.poison_offset = 0x5dea_dbee_f000_0000;
     config
 }
 
@@ -196,7 +195,7 @@ impl Profile {
         config.flag_options.memory_failure = false;
         config.byte_order = ByteOrder::Big;
         config.vmemmap_base = 0x372_0000_0000;
-        config.poison_delta = 0;
+        config.poison_offset = 0;
         preset(config)
     }
 }
