@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod cpuset;
+pub mod engine;
 pub mod plan;
 pub mod schedule;
 pub mod topology;

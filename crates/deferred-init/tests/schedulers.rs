@@ -1,7 +1,5 @@
 //! Every section is visited once, whatever the scheduler, the nodes and the workers.
 
-#![expect(clippy::single_range_in_vec_init, reason = "a chunk may be one range")]
-
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -39,11 +39,15 @@ pub enum Call {
     MemfdCreate,
     /// Forbids further changes of such a file.
     Fcntl,
+    /// Mounts a file system.
+    Mount,
+    /// Switches the machine off.
+    Reboot,
 }
 
 impl Call {
     /// Every kind of call, in declaration order.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Mmap,
         Self::Munmap,
         Self::Mprotect,
@@ -60,6 +64,8 @@ impl Call {
         Self::Fdatasync,
         Self::MemfdCreate,
         Self::Fcntl,
+        Self::Mount,
+        Self::Reboot,
     ];
 
     /// The name that the manual has it under.
@@ -81,6 +87,8 @@ impl Call {
             Self::Fdatasync => "fdatasync",
             Self::MemfdCreate => "memfd_create",
             Self::Fcntl => "fcntl",
+            Self::Mount => "mount",
+            Self::Reboot => "reboot",
         }
     }
 }

@@ -20,6 +20,7 @@
 
 mod affinity;
 mod block;
+mod boot;
 mod cache;
 mod error;
 mod file;
@@ -34,6 +35,7 @@ mod words;
 
 pub use affinity::{affinity, current_cpu, set_affinity, thread_id};
 pub use block::Block;
+pub use boot::{mount, power_off};
 pub use cache::{Cache, last_level_cache};
 pub use error::{Args, Call, Errno, SysError};
 pub use file::append_record;

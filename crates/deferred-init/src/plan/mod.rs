@@ -13,6 +13,7 @@ use std::fmt;
 use std::ops::Range;
 
 use memblock::{NodeId, Pfn, PfnRange};
+use memmap_core::Geometry;
 
 pub use work::{GroupWork, Piece, Work};
 
@@ -79,6 +80,55 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Plans all present sections of a machine.
+    ///
+    /// A section belongs to the node whose memory comes first in it, as the kernel places its struct
+    /// pages, and is named by the zone of its first page.
+    ///
+    /// # Errors
+    /// [`PlanError`]; none for a geometry that `memmap_core` made.
+    pub fn new(geometry: &Geometry) -> Result<Self, PlanError> {
+        let sections = geometry.sections();
+        let pages = sections.pages_per_section();
+        let shape = SectionShape {
+            pages,
+            bytes: pages * u64::from(geometry.profile().struct_page_bytes),
+        };
+        // Both lists are sorted: each run of sections is cut where the zone of first pages changes.
+        let mut page_runs = geometry.page_runs().iter().peekable();
+        let mut runs: Vec<PlanRun> = Vec::new();
+        for present in sections.runs() {
+            let end = present.first.0 + present.count;
+            let mut at = present.first.0;
+            while at < end {
+                let first = Pfn::new(at * pages);
+                while page_runs.next_if(|run| run.pfns.end() <= first).is_some() {}
+                let (zone, until) = match page_runs.peek() {
+                    Some(run) if run.pfns.start() <= first => {
+                        (run.zone.0, run.pfns.end().get().div_ceil(pages))
+                    }
+                    // no page of this section is described before the next run
+                    Some(run) => (run.zone.0, (run.pfns.start().get() / pages).max(at + 1)),
+                    None => (0, end),
+                };
+                let until = until.clamp(at + 1, end);
+                let node = present.early_node;
+                match runs.last_mut() {
+                    Some(last) if (last.node, last.zone, last.sections.end) == (node, zone, at) => {
+                        last.sections.end = until;
+                    }
+                    _ => runs.push(PlanRun {
+                        node,
+                        zone,
+                        sections: at..until,
+                    }),
+                }
+                at = until;
+            }
+        }
+        Self::from_runs(shape, runs)
+    }
+
     /// Makes a plan of runs in any order; runs that continue each other are joined.
     ///
     /// # Errors

@@ -1,0 +1,362 @@
+//! The phases in which workers take part: fault, then write.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use memblock::NodeId;
+use tracing::{Span, debug_span, field, info_span};
+
+use super::placement::widen;
+use super::report::{NodeReport, Outcome, Phases, Report, SectionRecord, Volume, WorkerReport};
+use super::target::Target;
+use super::{FaultPhase, PlacementReport, RunOptions, SpanDetail};
+use crate::plan::{Piece, Shard, Work};
+use crate::schedule::{Flow, Scheduler, Static, Tally};
+use crate::workers::{Crew, Seat, Start};
+
+/// Faults and writes all of `work`.
+pub(super) fn run(
+    target: &dyn Target,
+    crew: &Crew,
+    work: &Work,
+    options: &RunOptions<'_>,
+) -> Report {
+    let run_span = info_span!(
+        "run",
+        writer = options.writer.name(),
+        scheduler = options.scheduler.name(),
+        workers = crew.seats().len(),
+        sections = work.sections(),
+        bytes = work.sections() * work.shape().bytes,
+        ns = field::Empty,
+    );
+    let run = Run {
+        target,
+        crew,
+        work,
+        options,
+        nodes: nodes(work, &run_span),
+        logs: crew.seats().iter().map(|_| Mutex::default()).collect(),
+        end: Mutex::new(None),
+    };
+    let fault = match options.fault {
+        FaultPhase::Before => run.fault(),
+        FaultPhase::WhileWriting => Duration::ZERO,
+    };
+    // memory that is short, or a cancelled run, ends it before anything is written
+    let ended = run.ended().is_some();
+    let (write, tally) = match ended {
+        true => (Duration::ZERO, Tally::default()),
+        false => run.write(),
+    };
+    run_span.record("ns", nanos(write));
+    run.report(fault, write, tally)
+}
+
+/// A node whose sections are written, with its span.
+struct NodeRun {
+    node: NodeId,
+    served_by: NodeId,
+    span: Span,
+}
+
+fn nodes(work: &Work, run_span: &Span) -> Vec<NodeRun> {
+    let mut nodes: Vec<NodeRun> = work
+        .groups()
+        .iter()
+        .flat_map(|group| group.serves.iter().map(move |node| (group, *node)))
+        .map(|(group, node)| NodeRun {
+            node,
+            served_by: group.node,
+            span: info_span!(
+                parent: run_span,
+                "node",
+                node = node.get(),
+                served_by = group.node.get(),
+                workers = group.workers.len(),
+                sections = field::Empty,
+                bytes = field::Empty,
+                ns = field::Empty,
+            ),
+        })
+        .collect();
+    nodes.sort_by_key(|node| node.node);
+    nodes
+}
+
+/// What one worker has done so far; its own, locked only against the report.
+#[derive(Default)]
+struct Log {
+    // by the place of the node
+    nodes: Vec<(Volume, u64)>,
+    records: Vec<SectionRecord>,
+    skipped: u64,
+    end_ns: u64,
+}
+
+struct Run<'a> {
+    target: &'a dyn Target,
+    crew: &'a Crew,
+    work: &'a Work,
+    options: &'a RunOptions<'a>,
+    nodes: Vec<NodeRun>,
+    logs: Vec<Mutex<Log>>,
+    // why workers stop early; the first reason stays
+    end: Mutex<Option<Outcome>>,
+}
+
+impl Run<'_> {
+    fn ended(&self) -> MutexGuard<'_, Option<Outcome>> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, why: Outcome) -> Flow {
+        self.ended().get_or_insert(why);
+        Flow::Stop
+    }
+
+    fn seat(&self, worker: usize) -> Option<Seat> {
+        self.crew.seats().get(worker).copied()
+    }
+
+    /// Puts pages behind all sections, each by a worker of the group that serves it.
+    fn fault(&self) -> Duration {
+        let start = Start::new(self.work.workers());
+        Static.run(self.crew, self.work, &start, &|worker, piece| {
+            if self.options.cancel.is_cancelled() {
+                return self.end(Outcome::Cancelled);
+            }
+            for shard in self.work.shards(&piece) {
+                let Some((memory, bytes)) = self.target.memory(shard.sections.clone()) else {
+                    continue;
+                };
+                let populated = memory.populate(widen(bytes, memory.len()));
+                if let (Err(error), Some(seat)) = (populated, self.seat(worker)) {
+                    return self.end(Outcome::NoMemory { seat, error });
+                }
+            }
+            Flow::Continue
+        });
+        start
+            .started()
+            .map_or(Duration::ZERO, |began| began.elapsed())
+    }
+
+    fn write(&self) -> (Duration, Tally) {
+        let start = Start::new(self.work.workers());
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let visit = |worker: usize, piece: Piece| {
+            use std::sync::atomic::Ordering;
+            for shard in self.work.shards(&piece) {
+                // Relaxed: a worker that sees it late does one shard more
+                if stop.load(Ordering::Relaxed) {
+                    return Flow::Stop;
+                }
+                let flow = match self.options.cancel.is_cancelled() {
+                    true => self.end(Outcome::Cancelled),
+                    false => self.shard(worker, &shard, &start),
+                };
+                if flow == Flow::Stop {
+                    stop.store(true, Ordering::Relaxed);
+                    return flow;
+                }
+            }
+            Flow::Continue
+        };
+        let tally = self
+            .options
+            .scheduler
+            .run(self.crew, self.work, &start, &visit);
+        let last = self.logs.iter().map(|log| lock(log).end_ns).max();
+        (Duration::from_nanos(last.unwrap_or(0)), tally)
+    }
+
+    /// Writes a shard and logs it.
+    fn shard(&self, worker: usize, shard: &Shard, start: &Start) -> Flow {
+        let Some(place) = self.nodes.iter().position(|node| node.node == shard.node) else {
+            return Flow::Continue;
+        };
+        let whole = self.options.spans == SpanDetail::Auto;
+        let span = match whole {
+            true => self.span(place, worker, shard, shard.sections.start, shard.count()),
+            false => Span::none(),
+        };
+        let began = Instant::now();
+        let mut pages = 0;
+        let mut written = 0;
+        let mut flow = Flow::Continue;
+        for section in shard.sections.clone() {
+            let one = match whole {
+                true => Span::none(),
+                false => self.span(place, worker, shard, section, 1),
+            };
+            let outcome = match one.is_disabled() {
+                true => catch_unwind(AssertUnwindSafe(|| {
+                    self.target.write(section, self.options.writer)
+                })),
+                false => {
+                    let began = Instant::now();
+                    let outcome = catch_unwind(AssertUnwindSafe(|| {
+                        self.target.write(section, self.options.writer)
+                    }));
+                    one.record("ns", nanos(began.elapsed()));
+                    outcome
+                }
+            };
+            match outcome {
+                Ok(Some(count)) => {
+                    pages += count;
+                    written += 1;
+                }
+                Ok(None) => lock(&self.logs[worker]).skipped += 1,
+                Err(payload) => {
+                    let seat = self.seat(worker).unwrap_or(self.crew.seats()[0]);
+                    flow = self.end(Outcome::Panicked {
+                        seat,
+                        section,
+                        message: message(&*payload),
+                    });
+                    break;
+                }
+            }
+        }
+        let ns = nanos(began.elapsed());
+        span.record("ns", ns);
+        if written > 0 {
+            let began_ns = start
+                .started()
+                .map_or(0, |started| nanos(began.saturating_duration_since(started)));
+            self.log(worker, place, shard, (pages, written), (began_ns, ns));
+        }
+        flow
+    }
+
+    fn log(
+        &self,
+        worker: usize,
+        place: usize,
+        shard: &Shard,
+        (pages, written): (u64, u64),
+        (began_ns, ns): (u64, u64),
+    ) {
+        let mut log = lock(&self.logs[worker]);
+        if log.nodes.len() <= place {
+            log.nodes.resize(place + 1, Default::default());
+        }
+        let (volume, end_ns) = &mut log.nodes[place];
+        volume.add(&Volume {
+            sections: written,
+            pages,
+            bytes: written * self.work.shape().bytes,
+            busy_ns: ns,
+            longest_ns: ns,
+        });
+        *end_ns = began_ns + ns;
+        log.end_ns = began_ns + ns;
+        if self.options.records {
+            log.records.push(SectionRecord {
+                section: shard.sections.start,
+                count: written as u32,
+                worker: worker as u32,
+                begin_ns: began_ns,
+                ns,
+            });
+        }
+    }
+
+    fn span(&self, place: usize, worker: usize, shard: &Shard, first: u64, count: u64) -> Span {
+        let pages = self.work.shape().pages;
+        debug_span!(
+            parent: &self.nodes[place].span,
+            "section",
+            node = shard.node.get(),
+            zone = shard.zone,
+            section = first,
+            sections = count,
+            first_pfn = first * pages,
+            pages = count * pages,
+            worker,
+            cpu = self.seat(worker).map_or(0, |seat| seat.cpu),
+            writer = self.options.writer.name(),
+            bytes = count * self.work.shape().bytes,
+            ns = field::Empty,
+        )
+    }
+
+    fn report(self, fault: Duration, write: Duration, tally: Tally) -> Report {
+        let mut nodes: Vec<NodeReport> = self
+            .nodes
+            .iter()
+            .map(|node| NodeReport {
+                node: node.node,
+                served_by: node.served_by,
+                volume: Volume::default(),
+                end_ns: 0,
+            })
+            .collect();
+        let mut workers = Vec::new();
+        let mut records = Vec::new();
+        let mut skipped = 0;
+        for (seat, log) in self.crew.seats().iter().zip(&self.logs) {
+            let mut log = lock(log);
+            let mut volume = Volume::default();
+            for (node, (part, end_ns)) in nodes.iter_mut().zip(&log.nodes) {
+                node.volume.add(part);
+                node.end_ns = node.end_ns.max(*end_ns);
+                volume.add(part);
+            }
+            workers.push(WorkerReport {
+                seat: *seat,
+                volume,
+                end_ns: log.end_ns,
+            });
+            records.append(&mut log.records);
+            skipped += log.skipped;
+        }
+        for (node, run) in nodes.iter().zip(&self.nodes) {
+            run.span.record("sections", node.volume.sections);
+            run.span.record("bytes", node.volume.bytes);
+            run.span.record("ns", node.end_ns);
+        }
+        records.sort_unstable_by_key(|record| record.section);
+        let outcome = self.ended().take().unwrap_or(Outcome::Complete);
+        Report {
+            outcome,
+            writer: self.options.writer.name(),
+            scheduler: self.options.scheduler.name(),
+            planned: self.work.sections(),
+            skipped,
+            phases: Phases {
+                map: Duration::ZERO,
+                fault,
+                write,
+            },
+            workers,
+            nodes,
+            records,
+            tally,
+            unpinned: self.crew.unpinned().to_vec(),
+            placement: PlacementReport::default(),
+        }
+    }
+}
+
+fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
+    // a log is whole at any time: what can panic is done before it is changed
+    log.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What a panic said.
+fn message(payload: &(dyn Any + Send)) -> String {
+    payload
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}
