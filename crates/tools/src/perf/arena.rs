@@ -51,7 +51,7 @@ impl Arena {
     /// Size, cache and pages in words.
     pub(super) fn description(&self) -> String {
         format!(
-            "{} MiB populated ({:.1} times the last-level cache of {} MiB) in windows of {:.1} MiB, {}",
+            "{} MiB populated ({:.1} times the last-level cache of {} MiB) in windows of {:.2} MiB, {}",
             self.bytes >> 20,
             self.bytes as f64 / self.cache as f64,
             self.cache >> 20,

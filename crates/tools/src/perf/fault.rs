@@ -22,7 +22,7 @@ use super::report::Report;
 /// Bytes that are faulted and then written at a time.
 const CHUNK: usize = 2 << 20;
 /// Bytes of one measurement.
-const REGION: usize = 32 << 20;
+const REGION: usize = 8 << 20;
 
 /// One way of touching and writing memory for the first time.
 struct Way {

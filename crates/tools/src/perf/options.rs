@@ -9,7 +9,7 @@ use super::PerfError;
 /// Pages in a block of the largest order; windows are whole blocks.
 pub(super) const BLOCK_PAGES: usize = 1024;
 /// Bytes that a window is about: long beside timer and barrier, short beside a time slice.
-const WINDOW_BYTES: usize = 16 << 20;
+const WINDOW_BYTES: usize = 4 << 20;
 /// Memory per thread in units of the last-level cache.
 const CACHES: u64 = 8;
 /// The cache that is assumed where the host does not state one, in bytes.
@@ -32,7 +32,7 @@ pub struct Options {
     #[arg(long, default_value_t = 64, value_name = "BYTES")]
     pub size: usize,
     /// Rounds of every comparison, at least 61.
-    #[arg(long, default_value_t = 151, value_name = "N")]
+    #[arg(long, default_value_t = 401, value_name = "N")]
     pub rounds: usize,
     /// Forbid huge pages instead of asking for them.
     #[arg(long)]
