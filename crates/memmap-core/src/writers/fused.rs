@@ -71,11 +71,10 @@ pub fn write_and_hand_over(
 ) {
     let mut heads = Heads::new(image, blocks, pages);
     let mut image = *image;
-    let mut head_is_next = true;
+    let mut at_head = true;
     // head, rest of its block, next head, ...
     let mut series = || {
-        head_is_next = !head_is_next;
-        if head_is_next {
+        if !core::mem::replace(&mut at_head, !at_head) {
             let rest = image.advance(1);
             image = image.advance(blocks.pages() as u64);
             return Some((rest, blocks.pages() - 1));
