@@ -71,21 +71,22 @@ pub fn write_and_hand_over(
 ) {
     let mut heads = Heads::new(image, blocks, pages);
     let mut image = *image;
-    let mut at_head = true;
+    let mut at_head = false;
     // head, rest of its block, next head, ...
     let mut series = || {
-        if !core::mem::replace(&mut at_head, !at_head) {
-            let rest = image.advance(1);
-            image = image.advance(blocks.pages() as u64);
-            return Some((rest, blocks.pages() - 1));
+        at_head = !at_head;
+        if at_head {
+            let [next, previous, order, counts] = heads.next();
+            let head = image
+                .with_word(NEXT, next, 0)
+                .with_word(PREV, previous, 0)
+                .with_word(ORDER, order, 0)
+                .with_word(COUNTS, counts, 0);
+            return Some((head, 1));
         }
-        let [next, previous, order, counts] = heads.next();
-        let head = image
-            .with_word(NEXT, next, 0)
-            .with_word(PREV, previous, 0)
-            .with_word(ORDER, order, 0)
-            .with_word(COUNTS, counts, 0);
-        Some((head, 1))
+        let rest = image.advance(1);
+        image = image.advance(blocks.pages() as u64);
+        Some((rest, blocks.pages() - 1))
     };
     writer.write_series(&mut series, pages);
 }
