@@ -132,12 +132,9 @@ impl Samples {
         mut measure: impl FnMut(usize, usize) -> f64,
     ) -> Result<Self, JudgeError> {
         rule.check()?;
-        let mut random = Random::new(rule.seed);
         let mut times = vec![Vec::with_capacity(rule.rounds); contestants];
-        let mut order: Vec<usize> = (0..contestants).collect();
-        for round in 0..rule.rounds {
-            random.shuffle(&mut order);
-            for &contestant in &order {
+        for (round, order) in orders(rule.seed, contestants).take(rule.rounds).enumerate() {
+            for contestant in order {
                 times[contestant].push(measure(contestant, round));
             }
         }
@@ -227,6 +224,16 @@ impl Rule {
         }
         Ok(())
     }
+}
+
+/// The order of contestants in one round after the other, without end.
+pub fn orders(seed: u64, contestants: usize) -> impl Iterator<Item = Vec<usize>> {
+    let mut random = Random::new(seed);
+    let mut order: Vec<usize> = (0..contestants).collect();
+    std::iter::repeat_with(move || {
+        random.shuffle(&mut order);
+        order.clone()
+    })
 }
 
 /// Median of `paired` and the interval of the medians of resamples of it.

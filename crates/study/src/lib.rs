@@ -3,4 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod judge;
+pub mod record;
+pub mod stats;
+pub mod sweep;
 pub mod table;

@@ -22,6 +22,7 @@ pub use config::{ByteOrder, FlagOptions, KasanTags, KernelConfig, MemoryModel};
 pub use error::ProfileError;
 pub use zone::{ZoneIndex, ZoneKind, ZoneSet};
 
+use core::fmt;
 use core::ops::Deref;
 
 use crate::flags::FlagsLayout;
@@ -57,5 +58,17 @@ impl Deref for Profile {
 
     fn deref(&self) -> &KernelConfig {
         &self.config
+    }
+}
+
+/// `amd64 6.12, 4 KiB pages`.
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kib = self.config.page_size() >> 10;
+        write!(
+            f,
+            "{} {}, {kib} KiB pages",
+            self.config.arch, self.config.version
+        )
     }
 }

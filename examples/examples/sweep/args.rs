@@ -1,0 +1,118 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use deferred_init::engine::Placement;
+use deferred_init::schedule::{self, Scheduler};
+use machine::size::ByteSize;
+use memmap_core::KernelVersion;
+use memmap_core::writers::{self, PageWriter};
+
+/// Initialises a memory map with every page writer on 1, 2, 4, … pinned threads.
+///
+/// Without --layout or --memory the map is that of this host. All writers run once a round in a
+/// shuffled order on the same populated memory; figures are medians, ratios are paired within a
+/// round.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    /// Memory layout of the machine whose boot log this is
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["memory", "node"])]
+    pub(crate) layout: Option<PathBuf>,
+
+    /// A made-up machine with so much memory (K, M, G, T)
+    #[arg(long, value_name = "SIZE", conflicts_with = "node")]
+    pub(crate) memory: Option<ByteSize>,
+
+    /// Nodes of the made-up machine, evenly
+    #[arg(long, value_name = "N", requires = "memory", default_value_t = 1)]
+    pub(crate) nodes: u64,
+
+    /// A range of a made-up machine's memory, such as 0=0-4G; may be repeated
+    #[arg(long, value_name = "NODE=START-END")]
+    pub(crate) node: Vec<String>,
+
+    /// The kernel to model, where the layout does not say
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) kernel: Option<KernelVersion>,
+
+    /// Numbers of threads [default: 1, 2, 4, … all allowed CPUs]
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    pub(crate) threads: Vec<usize>,
+
+    /// Let several threads share a CPU where there are more of them than CPUs
+    #[arg(long)]
+    pub(crate) oversubscribe: bool,
+
+    /// Page writers
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',',
+          default_value = "memset,zero,template,stream", value_parser = writer)]
+    pub(crate) writers: Vec<&'static dyn PageWriter>,
+
+    /// Who writes what
+    #[arg(long, value_name = "NAME", default_value = "deque", value_parser = scheduler)]
+    pub(crate) scheduler: &'static dyn Scheduler,
+
+    /// Rounds [default: 61, or as many as fit in about 100 s, at least 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: Option<u32>,
+
+    /// Where struct pages lie
+    #[arg(long, value_name = "NAME", default_value = "first-touch", value_parser = placement)]
+    pub(crate) placement: Placement,
+
+    /// Ask for huge pages behind the struct pages
+    #[arg(long)]
+    pub(crate) huge_pages: bool,
+
+    /// Run also where the system refuses to pin threads
+    #[arg(long)]
+    pub(crate) unpinned: bool,
+
+    /// Seed of the order of runs
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Folder for the records
+    #[arg(long, value_name = "DIR", default_value = "target/sweep")]
+    pub(crate) out: PathBuf,
+
+    /// Print spans of nodes and runs, and with -vv of sections, on stderr
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+const EXIT_CODES: &str = "\
+Exit status:
+  0  done
+  1  interrupted, or a run failed; what was measured is printed
+  2  the arguments or the layout cannot be used
+  3  the struct pages do not fit in the memory that is available";
+
+fn writer(name: &str) -> Result<&'static dyn PageWriter, String> {
+    writers::by_name(name).ok_or_else(|| {
+        unknown(
+            "page writer",
+            writers::all().iter().map(|writer| writer.name()),
+        )
+    })
+}
+
+fn scheduler(name: &str) -> Result<&'static dyn Scheduler, String> {
+    schedule::by_name(name).ok_or_else(|| {
+        let names = schedule::all().iter().map(|scheduler| scheduler.name());
+        unknown("scheduler", names)
+    })
+}
+
+fn placement(name: &str) -> Result<Placement, String> {
+    let mut all = Placement::ALL.into_iter();
+    all.find(|placement| placement.name() == name)
+        .ok_or_else(|| unknown("placement", Placement::ALL.map(Placement::name).into_iter()))
+}
+
+fn unknown(what: &str, names: impl Iterator<Item = &'static str>) -> String {
+    let names: Vec<&str> = names.collect();
+    format!("no {what} has this name; there are {}", names.join(", "))
+}
