@@ -31,6 +31,7 @@ mod memory;
 mod numa;
 pub mod seam;
 mod thread;
+mod usage;
 mod words;
 
 pub use affinity::{affinity, current_cpu, set_affinity, thread_id};
@@ -45,3 +46,4 @@ pub use mapping_count::{MappingCount, mapping_count, mapping_count_under};
 pub use memory::{AvailableMemory, MemoryBound, available_memory, available_memory_under};
 pub use numa::{MemoryPolicy, PageNode};
 pub use thread::spawn;
+pub use usage::MemoryUse;

@@ -1,2 +1,4 @@
 //! Programs around the crates, one file each under `src/bin`; see the task names of xtask.
 #![forbid(unsafe_code)]
+
+pub mod perf;
