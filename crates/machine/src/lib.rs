@@ -28,6 +28,7 @@ pub mod size;
 pub mod synthetic;
 mod sysfs;
 pub mod text;
+mod toml;
 mod zoneinfo;
 
 pub use bootlog::BootLog;
@@ -46,4 +47,5 @@ pub use layout::{
 pub use location::{Location, Problem, Problems};
 pub use release::{Architecture, KernelRelease};
 pub use sysfs::{MemoryBlocks, SysfsError};
+pub use toml::TomlError;
 pub use zoneinfo::{ZoneInfo, ZoneStat};

@@ -124,6 +124,44 @@ pub enum MachineError {
 }
 
 impl MachineLayout {
+    /// A layout that says nothing yet.
+    pub(crate) fn empty(file: &str) -> Self {
+        Self {
+            file: file.to_owned(),
+            architecture: None,
+            release: None,
+            command_line: None,
+            machine: None,
+            page_size: 4096,
+            memory: Vec::new(),
+            node_ranges: Vec::new(),
+            memoryless: Vec::new(),
+            offline: Vec::new(),
+            reserved: Vec::new(),
+            calls: Vec::new(),
+            handed_over: false,
+            freed: Vec::new(),
+            kept: Vec::new(),
+            devices: Vec::new(),
+            nr_cpus: None,
+            figures: PrintedFigures::default(),
+            provenance: Provenance::default(),
+            problems: Problems::default(),
+        }
+    }
+
+    /// Refuses memory that overlaps. Ranges are in order.
+    pub(crate) fn check_overlaps(&self) -> Result<(), LayoutError> {
+        match self
+            .memory
+            .windows(2)
+            .find(|pair| pair[0].range.overlaps(pair[1].range))
+        {
+            Some(pair) => Err(other::overlapping(&pair[0], &pair[1])),
+            None => Ok(()),
+        }
+    }
+
     /// The machine whose boot log is in `path`.
     ///
     /// # Errors
