@@ -19,6 +19,7 @@ pub mod check;
 mod debugfs;
 mod error;
 pub mod figures;
+mod folder;
 pub mod host;
 mod iomem;
 pub mod layout;
@@ -38,6 +39,7 @@ pub use error::{LayoutError, Missing, NotModelled, ReadError};
 pub use figures::{Figure, FigureKind, PrintedFigures};
 pub use memmap_core::ZoneKind;
 
+pub use folder::FolderError;
 pub use host::HostError;
 pub use iomem::{Iomem, Resource};
 pub use layout::{

@@ -150,6 +150,33 @@ impl MachineLayout {
         }
     }
 
+    /// Reports where `memory`, taken from `source`, differs in what is memory; a source that
+    /// names no nodes is not held against the nodes, and parts of pages do not count.
+    pub(crate) fn compare_with(&mut self, source: MemorySource, memory: &[MemoryRange]) {
+        let shift = self.page_size.trailing_zeros();
+        let named = memory.iter().any(|memory| memory.node.is_some());
+        let mut nodes: RangeMap<Option<NodeId>> = RangeMap::default();
+        for memory in memory {
+            nodes.set(memory.range.pfns_inner(shift).phys(shift), memory.node);
+        }
+        if !named {
+            for own in &self.memory {
+                nodes.change(own.range, |_| Some(own.node), None);
+            }
+        }
+        let line = memory.first().map_or(0, |memory| memory.line);
+        let other: Vec<_> = nodes
+            .into_ranges()
+            .map(|(range, node)| MemoryRange {
+                range,
+                node,
+                flags: 0,
+                line,
+            })
+            .collect();
+        other::contradict(self, source, &other);
+    }
+
     /// Refuses memory that overlaps. Ranges are in order.
     pub(crate) fn check_overlaps(&self) -> Result<(), LayoutError> {
         match self
