@@ -19,10 +19,7 @@ fn a_mark_takes_back_nothing_that_an_earlier_one_wrote() {
     assert_eq!(deferred(&geometry, 1), Some(0x10_8000));
     // the page is above node 1's last whole page, so no zone of it holds the page
     assert_eq!(page(&geometry, 0x11_ffff), "1 Normal Reserved");
-    assert_eq!(
-        geometry.sections().is_valid(memblock::Pfn::new(0x12_0000)),
-        false
-    );
+    assert!(!geometry.sections().is_valid(memblock::Pfn::new(0x12_0000)));
 
     // the same inside a present section
     let mut layout = Layout::new(12);
