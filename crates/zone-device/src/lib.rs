@@ -35,6 +35,7 @@
 extern crate alloc;
 
 mod altmap;
+mod bind;
 mod content;
 #[cfg(feature = "std")]
 mod cow;
@@ -50,6 +51,7 @@ mod vmemmap;
 mod way;
 
 pub use altmap::{Altmap, AltmapFull};
+pub use bind::{BindError, DeviceId, Devices};
 #[cfg(feature = "std")]
 pub use cow::CowRefusal;
 pub use error::DeviceError;

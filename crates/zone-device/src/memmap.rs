@@ -322,24 +322,56 @@ impl DeviceMemmap {
         self.mapping.discard(0..self.mapping.len())
     }
 
+    /// One piece for each part that a section of `pages_per_section` frames has of the device, with
+    /// the section's number, ascending: what an engine that hands out sections executes. Copies of
+    /// a block are replaced by plain memory first.
+    ///
+    /// # Errors
+    /// [`SysError`] where the system refuses.
+    pub fn section_shards(
+        &mut self,
+        pages_per_section: u64,
+    ) -> Result<Vec<(u64, DeviceShard<'_>)>, SysError> {
+        let section = pages_per_section.max(1);
+        self.cut_into(|start| Pfn::new((start.get() / section + 1).saturating_mul(section)))
+            .map(|shards| {
+                let number = |shard: &DeviceShard<'_>| {
+                    let first = shard
+                        .runs
+                        .first()
+                        .map_or(Pfn::ZERO, |run| run.pfns().start());
+                    first.get() / section
+                };
+                shards
+                    .into_iter()
+                    .map(|shard| (number(&shard), shard))
+                    .collect()
+            })
+    }
+
     /// Some `count` pieces of about equal length, cut between frames, in the order of frames. Copies
     /// of a block are replaced by plain memory first.
     ///
     /// # Errors
     /// [`SysError`] where the system refuses.
     pub fn shards(&mut self, count: usize) -> Result<Vec<DeviceShard<'_>>, SysError> {
-        self.uncover()?;
-        let size = page_size_of(&self.runs).bytes();
         let total: u64 = self.runs.ranges().iter().map(|range| range.len()).sum();
         let target = total.div_ceil(count.max(1) as u64).max(1);
+        self.cut_into(|start| start.saturating_add(target))
+    }
+
+    /// Pieces of which each ends where `end_of` says for its start, or with its range.
+    fn cut_into(&mut self, end_of: impl Fn(Pfn) -> Pfn) -> Result<Vec<DeviceShard<'_>>, SysError> {
+        self.uncover()?;
+        let size = page_size_of(&self.runs).bytes();
         let mut words = self.mapping.words_mut(0..self.mapping.len())?;
         let mut at = 0;
-        let mut shards = Vec::with_capacity(count);
+        let mut shards = Vec::new();
         for (pfns, place) in self.runs.ranges().iter().zip(&self.places) {
             words = &mut words[(place.start - at) / 8..];
             let mut start = pfns.start();
             while start < pfns.end() {
-                let end = start.saturating_add(target).min(pfns.end());
+                let end = end_of(start).min(pfns.end());
                 let piece = PfnRange::new(start, end);
                 let (pages, rest) = words.split_at_mut(piece.len() as usize * size / 8);
                 words = rest;
