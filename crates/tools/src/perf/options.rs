@@ -32,7 +32,7 @@ pub struct Options {
     #[arg(long, default_value_t = 64, value_name = "BYTES")]
     pub size: usize,
     /// Rounds of every comparison, at least 61.
-    #[arg(long, default_value_t = 401, value_name = "N")]
+    #[arg(long, default_value_t = 601, value_name = "N")]
     pub rounds: usize,
     /// Forbid huge pages instead of asking for them.
     #[arg(long)]
