@@ -2,7 +2,6 @@
 //!
 //! For watching one writer while it is being worked on. What is faster than what is judged by
 //! `cargo xtask perf`, which runs all of them side by side.
-#![expect(missing_docs, reason = "criterion's macros make public functions")]
 
 use std::mem::MaybeUninit;
 
