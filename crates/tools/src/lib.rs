@@ -1,6 +1,8 @@
 //! Programs around the crates, one file each under `src/bin`; see the task names of xtask.
 #![forbid(unsafe_code)]
 
+pub mod blocks;
 pub mod guest;
 pub mod overhead;
+
 pub mod perf;
