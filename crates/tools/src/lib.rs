@@ -4,5 +4,4 @@
 pub mod blocks;
 pub mod guest;
 pub mod overhead;
-
 pub mod perf;
