@@ -26,7 +26,6 @@
 
 mod compare;
 mod expect;
-pub mod formulas;
 mod infer;
 
 use std::fmt;

@@ -3,19 +3,14 @@
 //! Linux: `mm/mm_init.c`, `calc_memmap_size`; `mm/page_alloc.c`, `zone_batchsize`. Pages are of
 //! the kernel's page size.
 
-use memmap_core::LifoBatch;
+use crate::profile::LifoBatch;
 
 /// Largest number of bytes that a CPU's list of one zone takes at a time, four lists' worth.
-///
-/// 512 KiB up to 4.x, 1 MiB from 5.0 on (seen: 31 pages on 4.18 and 4.19 machines, 63 on a 5.0
-/// one, both with pages of 4 KiB).
-pub const fn batch_bytes(version: (u16, u16)) -> u64 {
-    if version.0 < 5 { 512 << 10 } else { 1 << 20 }
-}
+pub const BATCH_BYTES: u64 = 1 << 20;
 
 /// Pages that `LIFO batch:` names for a zone that is taken to have `managed` pages.
 ///
-/// `cap` is in bytes, as [`batch_bytes`] gives it.
+/// `cap` is in bytes, [`BATCH_BYTES`] in the kernels that have a profile.
 #[doc(alias = "zone_batchsize")]
 pub const fn lifo_batch(managed: u64, page_shift: u32, cap: u64, behaviour: LifoBatch) -> u64 {
     let cap = cap >> page_shift;
