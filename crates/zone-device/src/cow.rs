@@ -50,9 +50,9 @@ pub enum CowRefusal {
 const SMALLEST: usize = 2 << 20;
 /// The largest block, in bytes.
 const LARGEST: usize = 256 << 20;
-/// With so many copies or fewer a range has enough of them: what a mapping costs is then small
-/// beside what the block costs.
-const ENOUGH: usize = 128;
+/// A range has at most so many copies where the block may still grow: a mapping costs a microsecond
+/// or two, and 2 MiB of block some hundred.
+const ENOUGH: usize = 1024;
 /// Of the mappings that are left, a device takes one part in this many.
 const SHARE: usize = 4;
 
@@ -153,7 +153,8 @@ mod tests {
         let block = |bytes, mappings| block_bytes(bytes, 4096, left(mappings)).unwrap();
         assert_eq!(block(1 << 20, 65_000), 1 << 20);
         assert_eq!(block(64 << 20, 65_000), 2 << 20);
-        assert_eq!(block(1600 << 20, 65_000), 16 << 20);
+        assert_eq!(block(1600 << 20, 65_000), 2 << 20);
+        assert_eq!(block(16_000 << 20, 65_000), 16 << 20);
         assert_eq!(block(1600 << 20, 40), 256 << 20);
         assert_eq!(
             block_bytes(1600 << 20, 4096, left(24)),
