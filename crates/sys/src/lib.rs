@@ -34,7 +34,7 @@ mod thread;
 mod usage;
 mod words;
 
-pub use affinity::{affinity, current_cpu, set_affinity, thread_id};
+pub use affinity::{affinity, current_cpu, process_time, set_affinity, thread_id};
 pub use block::Block;
 pub use boot::{mount, power_off};
 pub use cache::{Cache, last_level_cache};
