@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub mod blocks;
+pub mod device_golden;
+pub mod device_perf;
 pub mod guest;
 pub mod overhead;
 pub mod perf;

@@ -5,11 +5,13 @@ use std::io::BufReader;
 use std::path::Path;
 
 use machine::{Capture, MachineLayout};
-use memblock::Pfn;
+use memblock::{Pfn, PfnRange};
 use memmap_core::{
     BackingOptions, BootOptions, ByteOrder, Geometry, MemoryMap, PageFlag, PageKind, Profile,
     StructPage, StructPageSize, ZoneKind, writers,
 };
+
+use tools::device_golden;
 
 use crate::classify::{Words, classify};
 use crate::later::Later;
@@ -33,8 +35,8 @@ pub(crate) struct Outcome {
     pub(crate) in_use: u64,
     pub(crate) heads: u64,
     pub(crate) unequal: u64,
-    pub(crate) device: u64,
-    pub(crate) device_zones: u64,
+    /// Struct pages of devices: equal, compared.
+    pub(crate) device: (u64, u64),
     /// What is wrong, for people.
     pub(crate) notes: Vec<String>,
     pub(crate) arch: &'static str,
@@ -66,7 +68,6 @@ pub(crate) fn capture(path: &Path) -> Result<Outcome, Box<dyn std::error::Error>
 
     let mut outcome = Outcome {
         arch: profile.arch.name(),
-        device: pages.device,
         ..Outcome::default()
     };
     for line in &pages.broken {
@@ -75,9 +76,10 @@ pub(crate) fn capture(path: &Path) -> Result<Outcome, Box<dyn std::error::Error>
             .push(format!("line {line} is no run of struct pages"));
         outcome.unequal += 1;
     }
-    if let Some(zoneinfo) = zoneinfo {
-        compare_zones(&geometry, &zoneinfo, &mut outcome);
+    if let Some(zoneinfo) = &zoneinfo {
+        compare_zones(&geometry, zoneinfo, &mut outcome);
     }
+    compare_devices(path, &geometry, zoneinfo.as_ref(), &mut outcome)?;
     compare_gaps(&geometry, &layout, &mut outcome);
 
     let mut backing = BackingOptions::default();
@@ -104,10 +106,69 @@ pub(crate) fn capture(path: &Path) -> Result<Outcome, Box<dyn std::error::Error>
     Ok(outcome)
 }
 
+/// Compares struct pages of devices, and the zones that span them.
+fn compare_devices(
+    path: &Path,
+    geometry: &Geometry,
+    zoneinfo: Option<&machine::ZoneInfo>,
+    outcome: &mut Outcome,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let profile = geometry.profile();
+    let section = profile.pages_per_section();
+    let boot: Vec<PfnRange> = geometry
+        .sections()
+        .iter()
+        .map(|number| number.pfns(section))
+        .collect();
+    // a device lies on the node whose memory is around it
+    let node_of = |pfn| {
+        let around = geometry
+            .nodes()
+            .iter()
+            .filter(|node| node.span.contains(pfn));
+        around.map(|node| node.id).next_back().unwrap_or_default()
+    };
+    let capture = BufReader::new(File::open(path)?);
+    let found = device_golden::compare(capture, profile, node_of, &boot)?;
+    outcome.device = (found.equal, found.compared);
+    outcome.unequal += found.compared - found.equal;
+    if !found.is_equal() && found.compared == found.equal {
+        outcome.unequal += 1;
+    }
+    outcome.notes.extend(found.notes);
+
+    let zones = zoneinfo.map(|info| info.zones()).into_iter().flatten();
+    for zone in zones.filter(|zone| zone.zone == ZoneKind::Device) {
+        let own = found
+            .devices
+            .iter()
+            .filter(|pfns| node_of(pfns.start()) == zone.node);
+        let first = own
+            .clone()
+            .map(|pfns| pfns.start().get())
+            .min()
+            .unwrap_or(0);
+        let end = own.map(|pfns| pfns.end().get()).max().unwrap_or(0);
+        for (name, theirs, ours) in [
+            ("spanned", zone.spanned, end - first),
+            ("present", zone.present, 0),
+        ] {
+            outcome.zones.1 += 1;
+            if theirs == ours {
+                outcome.zones.0 += 1;
+            } else {
+                let node = zone.node;
+                let note = format!("node {node} zone Device: {name} is {theirs}, ours {ours}");
+                outcome.notes.push(note);
+            }
+        }
+    }
+    Ok(())
+}
+
 fn compare_zones(geometry: &Geometry, theirs: &machine::ZoneInfo, outcome: &mut Outcome) {
     for zone in theirs.zones() {
         if zone.zone == ZoneKind::Device {
-            outcome.device_zones += u64::from(zone.spanned > 0);
             continue;
         }
         let ours = geometry

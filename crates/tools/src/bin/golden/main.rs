@@ -105,11 +105,9 @@ fn show(name: &str, outcome: &Outcome, at_least: f64) -> bool {
         outcome.heads,
         outcome.unequal,
     );
-    if outcome.device > 0 || outcome.device_zones > 0 {
-        println!(
-            "    not compared yet: {} device zones, {} device pages",
-            outcome.device_zones, outcome.device
-        );
+    if outcome.device.1 > 0 {
+        let (equal, compared) = outcome.device;
+        println!("    struct pages of devices: {equal} of {compared} equal");
     }
     for note in &outcome.notes {
         println!("    {note}");
