@@ -2,12 +2,13 @@
 
 fn main() {
     kernel_writers();
+    kernel_memblock();
 }
 
 /// Page initialisation in C, once per size of a struct page, with the kind of options that a
 /// kernel is compiled with: no vector registers, no strict aliasing, no vectoriser.
 fn kernel_writers() {
-    const SOURCES: [&str; 4] = ["c/zero.c", "c/memset.c", "c/template.c", "c/device.c"];
+    const SOURCES: [&str; 3] = ["c/zero.c", "c/memset.c", "c/template.c"];
     const HEADER: &str = "c/page.h";
     let x86_64 = std::env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64");
     for words in 7..=12 {
@@ -59,4 +60,18 @@ fn as_a_kernel(x86_64: bool) -> cc::Build {
         build.flag_if_supported("-mgeneral-regs-only");
     }
     build
+}
+
+/// Regions in a flat array; an ordinary memmove, since a kernel has a fast one of its own.
+fn kernel_memblock() {
+    const SOURCE: &str = "c/memblock.c";
+    cc::Build::new()
+        .opt_level(2)
+        .debug(false)
+        .std("gnu11")
+        .warnings(true)
+        .flag("-fno-strict-aliasing")
+        .file(SOURCE)
+        .compile("kernel_memblock");
+    println!("cargo::rerun-if-changed={SOURCE}");
 }

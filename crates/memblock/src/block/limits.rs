@@ -1,5 +1,7 @@
 //! Cutting memory down: `mem=`, crash kernels, and whole pages.
 
+use core::ops::Range;
+
 use super::{Memblock, Which};
 use crate::{MemblockError, MemblockFlags, PhysAddr, PhysRange};
 
@@ -102,18 +104,20 @@ impl Memblock {
         Ok(())
     }
 
-    /// Cuts the regions of `which` that cross a bound of `range`.
+    /// Cuts the regions of `which` that cross a bound of `range`, and gives the numbers of those
+    /// that lie inside; `0..0` where there are none.
     ///
-    /// In Linux the pieces stay apart until a later operation merges them. Here lists are always
-    /// minimal, so what is left to see is the room that the two cuts need.
+    /// As in Linux the pieces stay apart until a later operation there merges them.
     ///
     /// # Errors
     /// As [`remove`](Self::remove).
     #[doc(alias = "memblock_isolate_range")]
-    pub fn isolate(&mut self, range: PhysRange, which: Which) -> Result<usize, MemblockError> {
+    pub fn isolate(
+        &mut self,
+        range: PhysRange,
+        which: Which,
+    ) -> Result<Range<usize>, MemblockError> {
         self.prepare_isolate(which, range)?;
-        Ok(self
-            .list(which)
-            .map_or(0, |list| list.overlapping(range).count()))
+        Ok(self.list_mut(which, range)?.isolate(range))
     }
 }

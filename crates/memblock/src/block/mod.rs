@@ -354,6 +354,7 @@ impl Memblock {
     }
 
     /// Adds the parts of `region` that its list does not cover. `Linux: memblock_add_range`.
+    #[inline]
     fn insert(&mut self, which: Which, region: Region) -> Result<(), MemblockError> {
         let range = region.range();
         if range.is_empty() {
@@ -363,9 +364,8 @@ impl Memblock {
             self.prepare_insert(which, range)?;
         }
         let list = self.list_mut(which, range)?;
-        match list.at_or_after(range.start()) {
-            Some(next) if next.start() < range.end() => Self::insert_around(list, region, which),
-            _ => list.insert(region),
+        if !list.insert(&region) {
+            Self::insert_around(list, region, which);
         }
         Ok(())
     }
@@ -384,7 +384,8 @@ impl Memblock {
             }
         }
         for piece in pieces {
-            list.insert(region.with_range(piece));
+            let inserted = list.insert(&region.with_range(piece));
+            debug_assert!(inserted, "a gap is free");
         }
     }
 

@@ -68,9 +68,8 @@ impl Memblock {
         let Some(address) = next.checked_phys(page_shift) else {
             return max;
         };
-        match self.memory.at_or_after(address) {
-            Some(region) if region.start() <= address => next.min(max),
-            Some(region) => region.start().pfn_down(page_shift).min(max),
+        match self.memory.next_covered(address) {
+            Some(start) => start.pfn_down(page_shift).min(max),
             None => max,
         }
     }

@@ -4,24 +4,35 @@ use core::iter::FusedIterator;
 
 use super::Filter;
 use crate::list::Cursor;
-use crate::{PhysAddr, PhysRange, Region, RegionList};
+use crate::{MemblockFlags, NodeMark, PhysAddr, PhysRange, Region, RegionList};
 
 /// Free ranges from the lowest up; see [`Memblock::free_ranges`](crate::Memblock::free_ranges).
 #[derive(Clone, Debug)]
 pub struct FreeRanges<'a> {
     memory: Cursor<'a>,
     reserved: Cursor<'a>,
-    /// Everything below has been looked at.
-    from: PhysAddr,
+    /// The region of memory under way.
+    region: Region,
+    /// What is left of it; empty before the first.
+    start: PhysAddr,
+    end: PhysAddr,
     filter: Filter,
 }
+
+const NOTHING: Region = Region::new(
+    PhysRange::new(PhysAddr::ZERO, PhysAddr::ZERO),
+    NodeMark::UNSET,
+    MemblockFlags::empty(),
+);
 
 impl<'a> FreeRanges<'a> {
     pub(super) fn new(memory: &'a RegionList, reserved: &'a RegionList, filter: Filter) -> Self {
         Self {
             memory: Cursor::first(memory),
             reserved: Cursor::first(reserved),
-            from: PhysAddr::ZERO,
+            region: NOTHING,
+            start: PhysAddr::ZERO,
+            end: PhysAddr::ZERO,
             filter,
         }
     }
@@ -33,34 +44,28 @@ impl Iterator for FreeRanges<'_> {
     #[inline]
     fn next(&mut self) -> Option<Region> {
         loop {
-            let memory = self.memory.region()?;
-            let mut from = self.from.max(memory.start());
-            if from >= memory.end() || self.filter.skips(memory) {
-                self.memory.forward();
-                continue;
-            }
-            let mut end = memory.end();
-            while let Some(reserved) = self.reserved.region() {
-                if reserved.start() > from {
-                    end = end.min(reserved.start());
-                    break;
+            while self.start < self.end {
+                let (start, end) = (self.start, self.end);
+                let Some(reserved) = self.reserved.region().filter(|it| it.start() < end) else {
+                    self.start = end;
+                    return Some(self.region.with_range(PhysRange::new(start, end)));
+                };
+                let (low, high) = (reserved.start(), reserved.end());
+                if high < end {
+                    self.reserved.forward();
                 }
-                from = from.max(reserved.end());
-                if from >= end {
-                    break;
+                self.start = start.max(high);
+                if start < low {
+                    return Some(self.region.with_range(PhysRange::new(start, low)));
                 }
-                self.reserved.forward();
             }
-            self.from = from;
-            if from >= end {
-                self.memory.forward();
-                continue;
+            let memory = *self.memory.region()?;
+            self.memory.forward();
+            if !self.filter.skips(memory) {
+                self.region = memory;
+                self.start = memory.start();
+                self.end = memory.end();
             }
-            self.from = end;
-            if end == memory.end() {
-                self.memory.forward();
-            }
-            return Some(memory.with_range(PhysRange::new(from, end)));
         }
     }
 }
@@ -73,8 +78,11 @@ impl FusedIterator for FreeRanges<'_> {}
 pub struct FreeRangesRev<'a> {
     memory: Cursor<'a>,
     reserved: Cursor<'a>,
-    /// Everything at or above has been looked at.
-    to: PhysAddr,
+    /// The region of memory under way.
+    region: Region,
+    /// What is left of it; empty before the first.
+    start: PhysAddr,
+    end: PhysAddr,
     filter: Filter,
 }
 
@@ -83,7 +91,9 @@ impl<'a> FreeRangesRev<'a> {
         Self {
             memory: Cursor::last(memory),
             reserved: Cursor::last(reserved),
-            to: PhysAddr::MAX,
+            region: NOTHING,
+            start: PhysAddr::ZERO,
+            end: PhysAddr::ZERO,
             filter,
         }
     }
@@ -95,34 +105,28 @@ impl Iterator for FreeRangesRev<'_> {
     #[inline]
     fn next(&mut self) -> Option<Region> {
         loop {
-            let memory = self.memory.region()?;
-            let mut to = self.to.min(memory.end());
-            if to <= memory.start() || self.filter.skips(memory) {
-                self.memory.backward();
-                continue;
-            }
-            let mut start = memory.start();
-            while let Some(reserved) = self.reserved.region() {
-                if reserved.end() < to {
-                    start = start.max(reserved.end());
-                    break;
+            while self.start < self.end {
+                let (start, end) = (self.start, self.end);
+                let Some(reserved) = self.reserved.region().filter(|it| it.end() > start) else {
+                    self.end = start;
+                    return Some(self.region.with_range(PhysRange::new(start, end)));
+                };
+                let (low, high) = (reserved.start(), reserved.end());
+                if low > start {
+                    self.reserved.backward();
                 }
-                to = to.min(reserved.start());
-                if to <= start {
-                    break;
+                self.end = end.min(low);
+                if high < end {
+                    return Some(self.region.with_range(PhysRange::new(high, end)));
                 }
-                self.reserved.backward();
             }
-            self.to = to;
-            if start >= to {
-                self.memory.backward();
-                continue;
+            let memory = *self.memory.region()?;
+            self.memory.backward();
+            if !self.filter.skips(memory) {
+                self.region = memory;
+                self.start = memory.start();
+                self.end = memory.end();
             }
-            self.to = start;
-            if start == memory.start() {
-                self.memory.backward();
-            }
-            return Some(memory.with_range(PhysRange::new(start, to)));
         }
     }
 }

@@ -51,8 +51,8 @@ impl<'a> Cursor<'a> {
 
     /// The region under the cursor.
     #[inline]
-    pub(crate) fn region(&self) -> Option<Region> {
-        self.regions.get(self.index).copied()
+    pub(crate) fn region(&self) -> Option<&'a Region> {
+        self.regions.get(self.index)
     }
 
     /// Moves to the next region.
@@ -60,19 +60,15 @@ impl<'a> Cursor<'a> {
     pub(crate) fn forward(&mut self) {
         self.index += 1;
         if self.index >= self.regions.len() {
-            self.next_chunk();
+            *self = Self::next_chunk(self.list, self.chunk);
         }
     }
 
+    // by value, so that the cursor of a loop can live in registers
     #[cold]
-    fn next_chunk(&mut self) {
-        *self = Self::on(
-            self.list,
-            Pos {
-                chunk: (self.chunk + 1).min(self.list.chunks.len()),
-                index: 0,
-            },
-        );
+    fn next_chunk(list: &'a RegionList, chunk: usize) -> Self {
+        let chunk = (chunk + 1).min(list.chunks.len());
+        Self::on(list, Pos { chunk, index: 0 })
     }
 
     /// Moves to the region before; below the lowest there is none, and there is no way back.
@@ -81,22 +77,20 @@ impl<'a> Cursor<'a> {
         if self.index > 0 {
             self.index -= 1;
         } else {
-            self.previous_chunk();
+            *self = Self::previous_chunk(self.list, self.chunk);
         }
     }
 
     #[cold]
-    fn previous_chunk(&mut self) {
-        let here = Pos {
-            chunk: self.chunk,
-            index: 0,
-        };
-        *self = match self.list.before(here) {
-            Some(pos) => Self::on(self.list, pos),
+    fn previous_chunk(list: &'a RegionList, chunk: usize) -> Self {
+        match list.before(Pos { chunk, index: 0 }) {
+            Some(pos) => Self::on(list, pos),
             None => Self {
+                list,
                 regions: &[],
-                ..*self
+                chunk: 0,
+                index: 0,
             },
-        };
+        }
     }
 }

@@ -4,63 +4,82 @@
 //! node and flags are one region.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::{CHUNK, Pos, RegionList, starts_at_or_below};
 use crate::{PhysAddr, PhysRange, Region};
 
+/// Regions that a list's first chunk has room for from the start: as many as Linux's arrays.
+const FIRST_ROOM: usize = if CHUNK < 128 { CHUNK } else { 128 };
+
 impl RegionList {
-    /// Puts `region` in, which must not overlap any other, and merges it with its neighbours.
-    pub(crate) fn insert(&mut self, region: Region) {
-        if region.range().is_empty() {
-            return;
+    /// Puts `region` in and merges it with its neighbours; `false`, and nothing is done, where it
+    /// overlaps another.
+    #[inline]
+    pub(crate) fn insert(&mut self, region: &Region) -> bool {
+        let bytes = region.range().len();
+        if bytes == 0 {
+            return true;
         }
-        if self.len == 0 {
-            // the kernel sets its counter here instead of adding to it
-            self.total = 0;
+        let was_empty = self.len == 0;
+        if !self.place(region) {
+            return false;
         }
-        self.total = self.total.wrapping_add(region.range().len());
+        // the kernel sets its counter to the size of a first region instead of adding to it
+        let before = if was_empty { 0 } else { self.total };
+        self.total = before.wrapping_add(bytes);
         self.emptied = false;
-        self.place(region);
+        true
     }
 
     /// As [`insert`](Self::insert), with the counter left alone.
-    fn place(&mut self, region: Region) {
+    // by reference: a copy of a region that was just put together waits for its parts
+    #[inline]
+    fn place(&mut self, region: &Region) -> bool {
         let Some(chunk) = self.chunk_from(region.start()) else {
             return self.place_lowest(region);
         };
         let regions = &mut self.chunks[chunk];
         let index = starts_at_or_below(regions, region.start());
+        // the chunk starts at or below the region, so there is a lower neighbour in it
         let lower = index - 1;
-        let extends = regions[lower].continues_in(region);
-        if index < regions.len() {
-            let joins = region.continues_in(regions[index]);
-            match (extends, joins) {
-                (false, false) => self.insert_at(chunk, index, region),
-                (true, false) => {
-                    regions[lower] = grown_up(regions[lower], region.end());
-                }
-                (false, true) => {
-                    regions[index] = grown_down(regions[index], region.start());
-                }
-                (true, true) => {
-                    regions[lower] = grown_up(regions[lower], regions[index].end());
-                    regions.remove(index);
-                    self.len -= 1;
-                }
-            }
-            return;
+        if region.start() < regions[lower].end() {
+            return false;
         }
-        // the upper neighbour, if any, is the first of the next chunk
-        let joins = self
-            .chunks
-            .get(chunk + 1)
-            .is_some_and(|next| region.continues_in(next[0]));
+        let Some(&upper) = regions.get(index) else {
+            return self.place_last_of(chunk, region);
+        };
+        if upper.start() < region.end() {
+            return false;
+        }
+        let extends = regions[lower].continues_in(*region);
+        let joins = region.continues_in(upper);
         match (extends, joins) {
-            (false, false) => self.insert_at(chunk, index, region),
-            (true, false) => {
-                let regions = &mut self.chunks[chunk];
-                regions[lower] = grown_up(regions[lower], region.end());
+            (false, false) => self.insert_at(chunk, index, *region),
+            (true, false) => regions[lower] = grown_up(regions[lower], region.end()),
+            (false, true) => regions[index] = grown_down(upper, region.start()),
+            (true, true) => {
+                regions[lower] = grown_up(regions[lower], upper.end());
+                regions.remove(index);
+                self.len -= 1;
             }
+        }
+        true
+    }
+
+    /// Places a region behind all others of its chunk; its upper neighbour, if any, is the first
+    /// of the next chunk.
+    fn place_last_of(&mut self, chunk: usize, region: &Region) -> bool {
+        let upper = self.chunks.get(chunk + 1).map(|next| next[0]);
+        if upper.is_some_and(|upper| upper.start() < region.end()) {
+            return false;
+        }
+        let joins = upper.is_some_and(|upper| region.continues_in(upper));
+        let regions = &mut self.chunks[chunk];
+        let lower = regions.len() - 1;
+        match (regions[lower].continues_in(*region), joins) {
+            (false, false) => self.insert_at(chunk, lower + 1, *region),
+            (true, false) => regions[lower] = grown_up(regions[lower], region.end()),
             (false, true) => self.grow_first_down(chunk + 1, region.start()),
             (true, true) => {
                 let upper = self.remove_at(Pos {
@@ -71,20 +90,28 @@ impl RegionList {
                 regions[lower] = grown_up(regions[lower], upper.end());
             }
         }
+        true
     }
 
-    fn place_lowest(&mut self, region: Region) {
-        if self.chunks.is_empty() {
-            let mut regions = Vec::with_capacity(4);
-            regions.push(region);
+    #[cold]
+    fn place_lowest(&mut self, region: &Region) -> bool {
+        let Some(first) = self.first() else {
+            let mut regions = Vec::with_capacity(FIRST_ROOM);
+            regions.push(*region);
             self.firsts.push(region.start().get());
             self.chunks.push(regions);
             self.len = 1;
-        } else if region.continues_in(self.chunks[0][0]) {
+            return true;
+        };
+        if first.start() < region.end() {
+            return false;
+        }
+        if region.continues_in(first) {
             self.grow_first_down(0, region.start());
         } else {
-            self.insert_at(0, 0, region);
+            self.insert_at(0, 0, *region);
         }
+        true
     }
 
     fn grow_first_down(&mut self, chunk: usize, start: PhysAddr) {
@@ -92,25 +119,33 @@ impl RegionList {
         self.firsts[chunk] = start.get();
     }
 
+    #[inline]
     fn insert_at(&mut self, mut chunk: usize, mut index: usize, region: Region) {
         self.len += 1;
         if self.chunks[chunk].len() == CHUNK {
-            // a list that is filled in ascending order keeps its chunks full
-            let at_end = index == CHUNK && chunk + 1 == self.chunks.len();
-            let cut = if at_end { CHUNK } else { CHUNK / 2 };
-            let mut upper = Vec::with_capacity(CHUNK);
-            upper.extend(self.chunks[chunk].drain(cut..));
-            let first = upper.first().unwrap_or(&region).start().get();
-            self.chunks.insert(chunk + 1, upper);
-            self.firsts.insert(chunk + 1, first);
-            if index > cut || at_end {
-                chunk += 1;
-                index -= cut;
-            }
+            (chunk, index) = self.split_chunk(chunk, index, region);
         }
         self.chunks[chunk].insert(index, region);
         if index == 0 {
             self.firsts[chunk] = region.start().get();
+        }
+    }
+
+    /// Cuts a full chunk in two, and gives the place where `region` belongs now.
+    #[cold]
+    fn split_chunk(&mut self, chunk: usize, index: usize, region: Region) -> (usize, usize) {
+        // a list that is filled in ascending order keeps its chunks full
+        let at_end = index == CHUNK && chunk + 1 == self.chunks.len();
+        let cut = if at_end { CHUNK } else { CHUNK / 2 };
+        let mut upper = Vec::with_capacity(CHUNK);
+        upper.extend(self.chunks[chunk].drain(cut..));
+        let first = upper.first().unwrap_or(&region).start().get();
+        self.chunks.insert(chunk + 1, upper);
+        self.firsts.insert(chunk + 1, first);
+        if index > cut || at_end {
+            (chunk + 1, index - cut)
+        } else {
+            (chunk, index)
         }
     }
 
@@ -170,13 +205,28 @@ impl RegionList {
         })
     }
 
-    /// Removes `range` from the list.
-    pub(crate) fn remove(&mut self, range: PhysRange) {
+    /// Cuts at the bounds of `range`; the numbers of the regions inside, `0..0` for none.
+    pub(crate) fn isolate(&mut self, range: PhysRange) -> Range<usize> {
         if range.is_empty() || self.is_empty() {
-            return;
+            return 0..0;
         }
         self.split(range.start());
         self.split(range.end());
+        let inside = self.overlapping(range).count();
+        if inside == 0 {
+            return 0..0;
+        }
+        let pos = self.seek(range.start());
+        let before: usize = self.chunks[..pos.chunk].iter().map(Vec::len).sum();
+        let first = before + pos.index;
+        first..first + inside
+    }
+
+    /// Removes `range` from the list.
+    pub(crate) fn remove(&mut self, range: PhysRange) {
+        if self.isolate(range).is_empty() {
+            return;
+        }
         loop {
             let pos = self.seek(range.start());
             let Some(regions) = self.chunks.get_mut(pos.chunk) else {
@@ -199,11 +249,9 @@ impl RegionList {
 
     /// Changes every part of a region that lies in `range`, then merges.
     pub(crate) fn change(&mut self, range: PhysRange, change: impl Fn(Region) -> Region) {
-        if range.is_empty() || self.is_empty() {
+        if self.isolate(range).is_empty() {
             return;
         }
-        self.split(range.start());
-        self.split(range.end());
         let mut pos = self.seek(range.start());
         while let Some(region) = self.region(pos).filter(|it| it.start() < range.end()) {
             self.chunks[pos.chunk][pos.index] = change(region);
@@ -246,7 +294,8 @@ impl RegionList {
             let end = region.end().align_down(align);
             match start {
                 Some(start) if start < end => {
-                    self.place(region.with_range(PhysRange::new(start, end)));
+                    let placed = self.place(&region.with_range(PhysRange::new(start, end)));
+                    debug_assert!(placed, "shrunk regions stay disjoint");
                 }
                 _ => total = total.wrapping_sub(region.range().len()),
             }

@@ -29,7 +29,7 @@ impl Iterator for Iter<'_> {
     #[inline]
     fn next(&mut self) -> Option<Region> {
         self.left = self.left.checked_sub(1)?;
-        let region = self.front.region();
+        let region = self.front.region().copied();
         self.front.forward();
         region
     }
@@ -43,7 +43,7 @@ impl DoubleEndedIterator for Iter<'_> {
     #[inline]
     fn next_back(&mut self) -> Option<Region> {
         self.left = self.left.checked_sub(1)?;
-        let region = self.back.region();
+        let region = self.back.region().copied();
         self.back.backward();
         region
     }
@@ -72,7 +72,7 @@ impl Iterator for Overlapping<'_> {
     type Item = Region;
 
     fn next(&mut self) -> Option<Region> {
-        let region = self.cursor.region()?;
+        let region = *self.cursor.region()?;
         if self.range.is_empty() || region.start() >= self.range.end() {
             return None;
         }

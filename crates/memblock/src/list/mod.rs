@@ -129,6 +129,28 @@ impl RegionList {
         self.region(self.seek(address))
     }
 
+    /// `address` where a region holds it, else the start of the next region above it.
+    #[inline]
+    pub fn next_covered(&self, address: PhysAddr) -> Option<PhysAddr> {
+        let Some(chunk) = self.chunk_from(address) else {
+            return self.firsts.first().copied().map(PhysAddr::new);
+        };
+        let regions = &self.chunks[chunk];
+        let above = starts_at_or_below(regions, address);
+        let covered = regions
+            .get(above.wrapping_sub(1))
+            .is_some_and(|region| address < region.end());
+        let next = match regions.get(above) {
+            Some(region) => region.start(),
+            None => match self.firsts.get(chunk + 1) {
+                Some(&first) => PhysAddr::new(first),
+                None => return covered.then_some(address),
+            },
+        };
+        // memory or hole, nobody can foretell
+        Some(core::hint::select_unpredictable(covered, address, next))
+    }
+
     /// The regions that share an address with `range`, in ascending order.
     pub fn overlapping(&self, range: PhysRange) -> Overlapping<'_> {
         Overlapping::new(self, range)
@@ -276,13 +298,12 @@ impl<'de> serde::Deserialize<'de> for RegionList {
         let mut list = Self::new();
         let mut end = PhysAddr::ZERO;
         for region in regions {
-            if region.range().is_empty() || region.start() < end {
+            if region.range().is_empty() || region.start() < end || !list.insert(&region) {
                 return Err(serde::de::Error::custom(
                     "regions are not empty, sorted and disjoint",
                 ));
             }
             end = region.end();
-            list.insert(region);
         }
         list.total = total;
         list.emptied = emptied;

@@ -14,8 +14,6 @@ mod error;
 mod heap;
 #[cfg(feature = "std")]
 mod mapped;
-#[cfg(all(test, loom))]
-mod model;
 mod state;
 
 pub use error::MapError;
