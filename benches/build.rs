@@ -8,7 +8,7 @@ fn main() {
 /// Page initialisation in C, once per size of a struct page, with the kind of options that a
 /// kernel is compiled with: no vector registers, no strict aliasing, no vectoriser.
 fn kernel_writers() {
-    const SOURCES: [&str; 3] = ["c/zero.c", "c/memset.c", "c/template.c"];
+    const SOURCES: [&str; 4] = ["c/zero.c", "c/memset.c", "c/template.c", "c/device.c"];
     const HEADER: &str = "c/page.h";
     let x86_64 = std::env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64");
     for words in 7..=12 {

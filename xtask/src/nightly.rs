@@ -11,7 +11,42 @@ struct Step {
     environment: &'static [(&'static str, &'static str)],
 }
 
-const STEPS: &[Step] = &[];
+const STEPS: &[Step] = &[
+    Step {
+        name: "instructions",
+        line: &[
+            "run",
+            "--release",
+            "--package",
+            "tools",
+            "--bin",
+            "instructions",
+        ],
+        environment: &[],
+    },
+    // The sanitizer is part of the stable compiler but may be asked for by its own developers only.
+    // With a target named, build scripts and macros stay without it.
+    Step {
+        name: "address-sanitizer",
+        line: &[
+            "test",
+            "--package",
+            "memmap-core",
+            "--tests",
+            "--target",
+            TARGET,
+            "--target-dir",
+            "target/asan",
+        ],
+        environment: &[
+            ("RUSTC_BOOTSTRAP", "1"),
+            ("RUSTFLAGS", "-Zsanitizer=address"),
+        ],
+    },
+];
+
+/// The target that sanitizers are run on.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Runs the named steps, or all of them; fails if one does, after all have run.
 pub(crate) fn run(args: &[String]) -> ExitCode {

@@ -92,10 +92,14 @@ pub enum FigureKind {
         /// Pages of holes.
         pages: u64,
     },
-    /// `Zeroed struct page in unavailable ranges: N pages`, `Reserved but unavailable: N pages`
-    /// (before 5.12).
+    /// `Zeroed struct page in unavailable ranges: N pages` (4.19 to 5.11).
     ZeroedPages {
-        /// Pages.
+        /// Pages of holes.
+        pages: u64,
+    },
+    /// `Reserved but unavailable: N pages` (4.15 to 4.19).
+    ReservedUnavailable {
+        /// Pages that are reserved and no memory.
         pages: u64,
     },
     /// `Built N zonelists, mobility grouping on.  Total pages: M`.
@@ -158,6 +162,7 @@ impl FigureKind {
             Self::ZonePages { .. } => "zone pages and batch",
             Self::Unavailable { .. } => "unavailable pages",
             Self::ZeroedPages { .. } => "zeroed pages",
+            Self::ReservedUnavailable { .. } => "reserved and unavailable pages",
             Self::Zonelists { .. } => "zonelists",
             Self::PolicyZone { .. } => "policy zone",
             Self::Memory { .. } => "Memory line",
@@ -384,9 +389,12 @@ impl FigureReader {
         if scan
             .eat("Zeroed struct page in unavailable ranges:")
             .is_some()
-            || scan.eat("Reserved but unavailable:").is_some()
         {
             return Some(scan.dec().map(|pages| FigureKind::ZeroedPages { pages }));
+        }
+        if scan.eat("Reserved but unavailable:").is_some() {
+            let pages = scan.dec();
+            return Some(pages.map(|pages| FigureKind::ReservedUnavailable { pages }));
         }
         if scan.eat("Built ").is_some() && text.contains("zonelists") {
             return Some(zonelists(scan, text));
@@ -413,7 +421,9 @@ impl FigureReader {
         if scan.eat("as memoryless").is_some() || scan.0.contains("<memory-less node>") {
             return Some(FigureKind::Initmem { node, range: None });
         }
-        let range = Some(scan.mem()?);
+        // Up to 5.15 a node without memory goes from 0 to 0.
+        let range = scan.mem()?;
+        let range = (range.end().get() > 1).then_some(range);
         Some(FigureKind::Initmem { node, range })
     }
 

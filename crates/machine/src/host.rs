@@ -143,6 +143,7 @@ fn empty(root: &Path) -> MachineLayout {
         memory: Vec::new(),
         node_ranges: Vec::new(),
         memoryless: Vec::new(),
+        offline: Vec::new(),
         reserved: Vec::new(),
         calls: Vec::new(),
         handed_over: false,

@@ -19,6 +19,7 @@ pub mod check;
 mod debugfs;
 mod error;
 pub mod figures;
+mod folder;
 pub mod host;
 mod iomem;
 pub mod layout;
@@ -28,6 +29,7 @@ pub mod size;
 pub mod synthetic;
 mod sysfs;
 pub mod text;
+mod toml;
 mod zoneinfo;
 
 pub use bootlog::BootLog;
@@ -37,6 +39,7 @@ pub use error::{LayoutError, Missing, NotModelled, ReadError};
 pub use figures::{Figure, FigureKind, PrintedFigures};
 pub use memmap_core::ZoneKind;
 
+pub use folder::FolderError;
 pub use host::HostError;
 pub use iomem::{Iomem, Resource};
 pub use layout::{
@@ -46,4 +49,5 @@ pub use layout::{
 pub use location::{Location, Problem, Problems};
 pub use release::{Architecture, KernelRelease};
 pub use sysfs::{MemoryBlocks, SysfsError};
+pub use toml::TomlError;
 pub use zoneinfo::{ZoneInfo, ZoneStat};

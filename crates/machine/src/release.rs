@@ -108,6 +108,30 @@ impl Architecture {
         }
     }
 
+    /// The architecture that [`Architecture::name`] names `name`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [
+            Self::Amd64,
+            Self::X86,
+            Self::Arm64,
+            Self::Arm,
+            Self::Riscv64,
+            Self::Ppc64,
+            Self::Ppc,
+            Self::S390x,
+            Self::Mips,
+            Self::Sparc64,
+            Self::Ia64,
+            Self::Parisc,
+            Self::Alpha,
+            Self::Loongarch,
+            Self::M68k,
+            Self::Arc,
+        ]
+        .into_iter()
+        .find(|arch| arch.name() == name)
+    }
+
     /// The architecture as profiles name it, where there are profiles.
     pub const fn modelled(self) -> Option<Arch> {
         Some(match self {

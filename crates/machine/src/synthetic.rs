@@ -189,6 +189,7 @@ pub fn explicit(claims: &[(NodeId, PhysRange)]) -> Result<MachineLayout, Synthet
         memory,
         node_ranges,
         memoryless: Vec::new(),
+        offline: Vec::new(),
         reserved: Vec::new(),
         calls: Vec::new(),
         handed_over: false,

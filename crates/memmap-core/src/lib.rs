@@ -44,4 +44,4 @@ pub use profile::{
     ParseKernelVersionError, Profile, ProfileError, ReservedNode, TailTwo, ZoneIndex, ZoneKind,
     ZoneSet,
 };
-pub use report::{BootLine, ZoneFigures, ZoneInfoDump};
+pub use report::{BootLine, ZoneFigures, ZoneInfoDump, formulas};

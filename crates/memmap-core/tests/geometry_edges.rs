@@ -622,6 +622,49 @@ fn e61_sections_of_alternating_nodes_are_runs_of_their_own() {
 }
 
 #[test]
+fn e62_the_alignment_that_tells_nodes_apart() {
+    let shift =
+        |memory: &[(u16, u64, u64)]| Layout::of(memory).amd64(V6_12).node_map_pfn_alignment();
+    // nodes that meet at a multiple of 256 MiB
+    assert_eq!(
+        shift(&[(0, 0x100, 0x1_0000), (1, 0x1_0000, 0x4_0000)]),
+        0x1_0000
+    );
+    assert_eq!(shift(&[(0, 0x100, 0x1_0000)]), 0);
+    // a gap leaves room for a larger multiple, and the tightest border counts
+    assert_eq!(
+        shift(&[(0, 0x100, 0xc_0000), (1, 0x10_0000, 0x18_0000)]),
+        0x10_0000
+    );
+    assert_eq!(
+        shift(&[
+            (0, 0x100, 0xc_0000),
+            (1, 0x10_0000, 0x18_0100),
+            (0, 0x18_0100, 0x20_0000)
+        ]),
+        0x100
+    );
+    // starts that are multiples of 2^31 pages
+    let far = 1 << 33;
+    assert_eq!(shift(&[(0, 0x100, 0x200), (1, far, far + 0x100)]), far);
+}
+
+#[test]
+fn e65_tables_grow_with_the_address_width_and_usage_with_the_release() {
+    let sections = |bits| {
+        let mut config = Profile::amd64(V6_12).config().clone();
+        config.max_physmem_bits = bits;
+        config.nr_mem_sections()
+    };
+    assert_eq!((sections(46), sections(52)), (1 << 19, 1 << 25));
+    assert_eq!(Profile::amd64(V6_12).section_usage_bytes(), 56);
+    assert_eq!(Profile::amd64(V6_18).section_usage_bytes(), 88);
+    for version in [V6_12, V7_3] {
+        assert_eq!(Profile::arm64_16k(version).section_usage_bytes(), 32);
+    }
+}
+
+#[test]
 fn e64_pages_whose_owner_initialises_them_are_not_marked() {
     let mut layout = Layout::of(&[(0, 0x10_0000, 0x14_0000)]);
     for (start, end) in [(0x10_0200, 0x10_0400), (0x10_8200, 0x10_8400)] {

@@ -172,6 +172,45 @@ fn zones_span_what_a_running_kernel_shows_at_every_step() {
     assert_eq!(guest.allocator().check(), []);
 }
 
+/// What the same kernel showed when 1 GiB of node 1 went away block by block, and the same place
+/// came back as node 0's.
+#[test]
+fn a_span_that_shrinks_passes_over_gaps_to_the_nearest_online_memory() {
+    let mut guest = Hotplug::new(guest(KernelVersion::V6_12), HotplugOptions::default());
+    guest
+        .add(NODE1, blocks(&guest, 32, 40))
+        .expect("nothing is there");
+    let movable = |guest: &Hotplug| zone(guest, NODE1, MOVABLE);
+    for number in 32..40 {
+        guest.online(number, OnlineTo::Movable).expect("offline");
+    }
+    assert_eq!(movable(&guest), [1_048_576, 262_144, 262_144, 262_144]);
+    for (number, shown) in [
+        (32, [1_081_344, 229_376, 229_376, 229_376]),
+        (39, [1_081_344, 196_608, 196_608, 196_608]),
+        (35, [1_081_344, 196_608, 163_840, 163_840]),
+        (33, [1_114_112, 163_840, 131_072, 131_072]),
+        (34, [1_179_648, 98304, 98304, 98304]),
+    ] {
+        guest.offline(number).expect("free");
+        assert_eq!(movable(&guest), shown, "block {number}");
+    }
+    for number in 36..39 {
+        guest.offline(number).expect("free");
+    }
+    assert_eq!(movable(&guest), [0; 4]);
+    guest.remove(blocks(&guest, 32, 40)).expect("offline");
+    guest
+        .add(NODE0, blocks(&guest, 32, 36))
+        .expect("nothing is there");
+    guest.online(34, OnlineTo::Movable).expect("offline");
+    assert_eq!(
+        zone(&guest, NODE0, MOVABLE),
+        [1_114_112, 32768, 32768, 32768]
+    );
+    assert_eq!(guest.allocator().check(), []);
+}
+
 /// Words 1 and 2 of every struct page of the first block that a 6.12 guest onlined: heads of
 /// blocks of order 10 in a list, and list poison half way, where the second pageblock was taken
 /// off the isolated list; all others point to themselves.

@@ -31,9 +31,10 @@ mod memory;
 mod numa;
 pub mod seam;
 mod thread;
+mod usage;
 mod words;
 
-pub use affinity::{affinity, current_cpu, set_affinity, thread_id};
+pub use affinity::{affinity, current_cpu, process_time, set_affinity, thread_id};
 pub use block::Block;
 pub use boot::{mount, power_off};
 pub use cache::{Cache, last_level_cache};
@@ -45,3 +46,4 @@ pub use mapping_count::{MappingCount, mapping_count, mapping_count_under};
 pub use memory::{AvailableMemory, MemoryBound, available_memory, available_memory_under};
 pub use numa::{MemoryPolicy, PageNode};
 pub use thread::spawn;
+pub use usage::MemoryUse;

@@ -2,6 +2,7 @@
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::SysError;
 use crate::mapping::Mapping;
@@ -28,6 +29,33 @@ impl Mapping {
         //            aliases it meanwhile.
         Ok(unsafe { std::slice::from_raw_parts_mut(start.cast(), range.len() / 8) })
     }
+
+    /// Copies committed words from byte `offset` on, a multiple of 8, into `words`, each by one
+    /// relaxed load.
+    ///
+    /// # Errors
+    /// [`SysError::BadRange`] where they are not all committed, or `offset` is no multiple of 8.
+    pub fn load(&self, offset: usize, words: &mut [u64]) -> Result<(), SysError> {
+        let end = offset.saturating_add(size_of_val(words));
+        if !offset.is_multiple_of(8) || !self.is_committed(&(offset..end)) {
+            return Err(SysError::BadRange {
+                start: offset,
+                end,
+                len: self.len(),
+            });
+        }
+        let start = self.as_ptr().as_ptr().wrapping_add(offset);
+        for (k, word) in words.iter_mut().enumerate() {
+            let at = start.wrapping_add(8 * k).cast::<u64>();
+            // SAFETY: 1. the word is committed, aligned, and initialised by the system if by nobody
+            //         else. 2. what is written through `&self` is written by atomics; plain writes
+            //         borrow the mapping exclusively.
+            let at = unsafe { AtomicU64::from_ptr(at) };
+            // Relaxed: orders nothing; whoever needs order has it from what told them to look.
+            *word = at.load(Ordering::Relaxed);
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -45,6 +73,23 @@ mod tests {
         for bad in [0..page, page..3 * page, page + 4..page + 8, page..page + 12] {
             let refused = map.words_mut(bad.clone());
             assert!(matches!(refused, Err(SysError::BadRange { .. })), "{bad:?}");
+        }
+        Ok(())
+    }
+    #[test]
+    fn loaded_words_are_those_that_were_written_and_zero_elsewhere() -> Result<(), SysError> {
+        let page = page_size();
+        let mut map = Mapping::reserve(2 * page)?;
+        map.commit(0..page)?;
+        map.words_mut(8..16)?[0].write(5);
+        let mut words = [9; 3];
+        map.load(0, &mut words)?;
+        assert_eq!(words, [0, 5, 0]);
+        for bad in [page - 16, page, 4, usize::MAX - 7] {
+            assert!(matches!(
+                map.load(bad, &mut words),
+                Err(SysError::BadRange { .. })
+            ));
         }
         Ok(())
     }

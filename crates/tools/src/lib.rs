@@ -1,2 +1,9 @@
 //! Programs around the crates, one file each under `src/bin`; see the task names of xtask.
 #![forbid(unsafe_code)]
+
+pub mod blocks;
+pub mod device_golden;
+pub mod device_perf;
+pub mod guest;
+pub mod overhead;
+pub mod perf;

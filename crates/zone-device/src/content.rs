@@ -97,6 +97,16 @@ impl Content {
         self
     }
 
+    /// Whether tails name their head by a mask, the same for all.
+    pub(crate) const fn is_masked(&self) -> bool {
+        self.mask.is_some()
+    }
+
+    /// Whether struct pages hold their frame's address.
+    pub(crate) const fn has_virtual(&self) -> bool {
+        self.virtual_word.is_some()
+    }
+
     pub(crate) const fn refcount(&self) -> u32 {
         self.refcount
     }

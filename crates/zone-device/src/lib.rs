@@ -35,19 +35,31 @@
 extern crate alloc;
 
 mod altmap;
+mod bind;
 mod content;
+#[cfg(feature = "std")]
+mod cow;
 mod error;
+#[cfg(feature = "std")]
+mod memmap;
 mod observer;
 mod pageblocks;
 mod pagemap;
 mod runs;
 mod shared;
 mod vmemmap;
+mod way;
 
 pub use altmap::{Altmap, AltmapFull};
+pub use bind::{BindError, DeviceId, Devices};
+#[cfg(feature = "std")]
+pub use cow::CowRefusal;
 pub use error::DeviceError;
+#[cfg(feature = "std")]
+pub use memmap::{Bound, DeviceMemmap, DeviceShard};
 pub use observer::{Initialised, RangeObserver};
 pub use pagemap::{DevPagemap, MemoryType};
 pub use runs::{DeviceKind, DevicePart, DeviceRun, DeviceRuns, Site};
 pub use shared::SharedVmemmap;
 pub use vmemmap::VmemmapUse;
+pub use way::Way;

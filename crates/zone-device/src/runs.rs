@@ -237,8 +237,12 @@ impl DeviceRun {
         observer: Option<&dyn RangeObserver>,
     ) {
         let mut at = pfns.start();
+        let mut compounds = Compounds::of(self, at);
         let mut series = || {
-            let part = self.part_at(at)?;
+            let part = match &mut compounds {
+                Some(compounds) => compounds.next_part(at),
+                None => self.part_at(at)?,
+            };
             let end = part.pfns.end().min(pfns.end());
             let count = end.get() - at.get();
             at = end;
@@ -262,6 +266,86 @@ impl DeviceRun {
                 .saturating_add(self.per_compound.written)
                 .min(self.pfns.end()),
             _ => self.pfns.end(),
+        }
+    }
+}
+
+/// What the parts of whole compounds hold, each made up once and moved from compound to compound:
+/// a compound of 2 MiB is written in less time than its parts would take to make up anew.
+struct Compounds {
+    head: Pfn,
+    order: u32,
+    images: [PageImage; 4],
+    /// Whether the second tail differs.
+    second: bool,
+    /// What tails name their head by grows by this from compound to compound.
+    name_step: u64,
+    list_step: u64,
+}
+
+impl Compounds {
+    /// Those of `run` from `at` on, where nothing in them depends on the frame alone and everything
+    /// is written.
+    fn of(run: &DeviceRun, at: Pfn) -> Option<Self> {
+        let DeviceKind::Compounds { order } = run.kind else {
+            return None;
+        };
+        if run.per_compound.written < 1 << order || run.content.has_virtual() {
+            return None;
+        }
+        let head = at.align_down(1 << order);
+        let tail = run.content.tail(head, head);
+        let second = run.content.second_tail(head);
+        let step = (run.content.size.bytes() as u64) << order;
+        Some(Self {
+            head,
+            order,
+            images: [
+                run.content.head(head),
+                run.content.first_tail(head),
+                second.unwrap_or(tail),
+                tail,
+            ],
+            second: second.is_some(),
+            name_step: if run.content.is_masked() { 0 } else { step },
+            list_step: step,
+        })
+    }
+
+    /// The part that begins with `pfn`, which must not lie before the last one.
+    fn next_part(&mut self, pfn: Pfn) -> DevicePart {
+        let pages = 1 << self.order;
+        if pfn.get() - self.head.get() >= pages {
+            self.move_to(pfn.align_down(pages));
+        }
+        let k = pfn.get() - self.head.get();
+        let special = if self.second { 3 } else { 2 };
+        let (image, end) = if k < special {
+            (self.images[k as usize], k + 1)
+        } else {
+            (self.images[3], pages)
+        };
+        DevicePart {
+            pfns: PfnRange::new(pfn, self.head.saturating_add(end)),
+            image: Some(image),
+        }
+    }
+
+    fn move_to(&mut self, head: Pfn) {
+        let compounds = (head.get() - self.head.get()) >> self.order;
+        self.head = head;
+        let grow = |image: &mut PageImage, word: usize, step: u64| {
+            let value = image.word(0, word);
+            *image = image.with_word(word, value.wrapping_add(step.wrapping_mul(compounds)), 0);
+        };
+        if self.name_step != 0 {
+            for image in &mut self.images[1..] {
+                grow(image, 1, self.name_step);
+            }
+        }
+        if self.second {
+            grow(&mut self.images[2], 2, self.list_step);
+            grow(&mut self.images[2], 3, self.list_step);
         }
     }
 }

@@ -9,6 +9,7 @@
 //! Spans: `run`, a `node` in it, a `section` in that; nothing per page.
 
 mod cancel;
+mod device;
 mod options;
 mod phases;
 mod placement;
@@ -27,7 +28,7 @@ pub use report::{NodeReport, Outcome, Phases, Report, SectionRecord, Volume, Wor
 use memmap_core::MemoryMap;
 
 use crate::Topology;
-use crate::plan::{Plan, Work};
+use crate::plan::{Plan, PlanError, Work};
 use crate::workers::{ChooseError, Crew, CrewError, Pinning, Seat, choose};
 use target::Target;
 
@@ -54,6 +55,12 @@ pub enum EngineError {
         /// Pages of a section of the map.
         mapped: u64,
     },
+    /// The device's sections make no plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The device's struct pages cannot be lent out.
+    #[error(transparent)]
+    System(#[from] sys::SysError),
 }
 
 /// Workers by their seats and whether they are pinned.
@@ -121,7 +128,16 @@ impl Engine {
                 mapped,
             });
         }
-        let target: &dyn Target = map;
+        self.run_target(map, plan, options)
+    }
+
+    /// Runs a plan over whatever it is a plan of.
+    fn run_target(
+        &self,
+        target: &dyn Target,
+        plan: &Plan,
+        options: &RunOptions<'_>,
+    ) -> Result<Report, EngineError> {
         let seats = choose(&self.topology, &options.workers)?;
         let crew = self.crew(&seats, options.workers.pinning)?;
         let grain = options.grain.unwrap_or_else(|| plan.default_grain());

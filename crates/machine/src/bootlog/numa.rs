@@ -68,8 +68,11 @@ pub struct NumaFacts {
     pub node_data: BTreeSet<NodeId>,
     /// Where descriptors were put.
     pub node_data_at: Vec<PhysRange>,
-    /// Nodes that a fallback order was printed for: all that are online (5.14 and later).
+    /// Nodes that a fallback order was printed for (5.14 and later): all that are online, on some
+    /// architectures all that are possible.
     pub fallback: BTreeSet<NodeId>,
+    /// How many nodes the kernel counted when all CPUs were up.
+    pub online_count: Option<u64>,
 }
 
 impl NumaFacts {
@@ -105,8 +108,20 @@ impl NumaFacts {
         if let Some(rest) = plain.strip_prefix("Faking ") {
             return self.fake(line, text, rest, problems);
         }
+        if let Some((_, rest)) = plain.split_once("rought up ")
+            && rest.contains(" node")
+        {
+            self.online_count = Scan(rest).dec();
+            return true;
+        }
         if let Some(rest) = plain.strip_prefix("Fallback order for Node ") {
             self.fallback.extend(Scan(rest).node().map(NodeId::new));
+            return true;
+        }
+        if let Some(rest) = plain.strip_prefix("Node ")
+            && text.contains(" CPUs:")
+        {
+            self.cpu_nodes.extend(Scan(rest).node().map(NodeId::new));
             return true;
         }
         if let Some(rest) = plain.strip_prefix("Node ")

@@ -8,6 +8,7 @@ use super::{Checked, Reason, Verdict, words};
 use crate::figures::{Figure, FigureKind};
 use crate::layout::{MachineLayout, MemorySource};
 use crate::location::Location;
+use crate::release::Architecture;
 
 /// Longest list that is aligned exactly; longer ones are compared place by place.
 const ALIGNED: usize = 3000;
@@ -55,7 +56,10 @@ pub(super) fn compare(layout: &MachineLayout, ours: &Expected) -> Vec<Checked> {
         }
     }
     let lists = [
-        (early, layout.figures.early_ranges_at.is_some()),
+        (
+            early,
+            layout.figures.early_ranges_at.is_some() && !layout.provenance.uses_early_ranges(),
+        ),
         (holes, prints_holes(layout)),
     ];
     for (list, printed) in lists {
@@ -83,7 +87,9 @@ pub(super) fn compare(layout: &MachineLayout, ours: &Expected) -> Vec<Checked> {
 
 /// A line that we would print and the kernel did not.
 fn missing(layout: &MachineLayout, kind: &FigureKind) -> Checked {
-    let verdict = if layout.provenance.unreadable > 0 {
+    let verdict = if layout.architecture.is_none() {
+        Verdict::CannotKnow(Reason::NoArchitecture)
+    } else if layout.provenance.unreadable > 0 {
         Verdict::CannotKnow(Reason::BrokenInput)
     } else {
         Verdict::Differs {
@@ -134,16 +140,22 @@ fn not_compared(layout: &MachineLayout, ours: &Expected, kind: &FigureKind) -> O
             .as_ref()
             .is_some_and(|release| release.number() < (major, minor))
     };
+    if layout.architecture.is_none() {
+        return Some(Reason::NoArchitecture);
+    }
     match kind {
         FigureKind::DeferredInit { .. } | FigureKind::DeviceInit { .. } => {
             Some(Reason::NotOfTheLayout)
         }
-        FigureKind::ZeroedPages { .. } => Some(Reason::OtherMeaning),
+        FigureKind::ZeroedPages { .. } if layout.architecture == Some(Architecture::Arm64) => {
+            Some(Reason::NoMap)
+        }
+        FigureKind::ReservedUnavailable { .. } => Some(Reason::Reservations),
         FigureKind::Initmem { .. } if before(3, 17) => Some(Reason::OtherMeaning),
         FigureKind::Memory { .. } if before(3, 11) => Some(Reason::OtherMeaning),
         FigureKind::ReservedPages { .. } if layout.provenance.memory != MemorySource::None => {
             // It is what the other figures are computed with.
-            matches!(layout.architecture, Some(crate::Architecture::Amd64) | None)
+            matches!(layout.architecture, Some(Architecture::Amd64) | None)
                 .then_some(Reason::DmaReserve)
         }
         FigureKind::Zonelists { .. } if ours.dma_reserve_unknown => Some(Reason::DmaReserve),

@@ -96,17 +96,7 @@ impl MachineLayout {
         let line = self.command_line.as_deref().unwrap_or("");
         let mut options = BootOptions::from_command_line(line).unwrap_or_default();
         options.memoryless.clone_from(&self.memoryless);
-        options.offline = self
-            .figures
-            .iter()
-            .filter_map(|figure| match figure.kind {
-                FigureKind::OfflineNode { node } => Some(node),
-                _ => None,
-            })
-            .collect();
-        options
-            .memoryless
-            .retain(|node| !options.offline.contains(node));
+        options.offline.clone_from(&self.offline);
         options
     }
 

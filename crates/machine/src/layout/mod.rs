@@ -11,6 +11,8 @@ mod other;
 mod provenance;
 mod x86;
 
+use std::collections::BTreeSet;
+
 use memblock::{NodeId, PhysRange};
 
 use crate::bootlog::BootLog;
@@ -84,6 +86,8 @@ pub struct MachineLayout {
     pub node_ranges: Vec<NodeRange>,
     /// Nodes that are online and have no memory, ascending.
     pub memoryless: Vec<NodeId>,
+    /// Nodes that are possible and not online, ascending; only the lines that say so tell them.
+    pub offline: Vec<NodeId>,
     /// What was reserved at the moment that [`MachineLayout::calls`] begin.
     pub reserved: Vec<MemoryRange>,
     /// memblock's calls from then to the hand-over of memory.
@@ -120,6 +124,71 @@ pub enum MachineError {
 }
 
 impl MachineLayout {
+    /// A layout that says nothing yet.
+    pub(crate) fn empty(file: &str) -> Self {
+        Self {
+            file: file.to_owned(),
+            architecture: None,
+            release: None,
+            command_line: None,
+            machine: None,
+            page_size: 4096,
+            memory: Vec::new(),
+            node_ranges: Vec::new(),
+            memoryless: Vec::new(),
+            offline: Vec::new(),
+            reserved: Vec::new(),
+            calls: Vec::new(),
+            handed_over: false,
+            freed: Vec::new(),
+            kept: Vec::new(),
+            devices: Vec::new(),
+            nr_cpus: None,
+            figures: PrintedFigures::default(),
+            provenance: Provenance::default(),
+            problems: Problems::default(),
+        }
+    }
+
+    /// Reports where `memory`, taken from `source`, differs in what is memory; a source that
+    /// names no nodes is not held against the nodes, and parts of pages do not count.
+    pub(crate) fn compare_with(&mut self, source: MemorySource, memory: &[MemoryRange]) {
+        let shift = self.page_size.trailing_zeros();
+        let named = memory.iter().any(|memory| memory.node.is_some());
+        let mut nodes: RangeMap<Option<NodeId>> = RangeMap::default();
+        for memory in memory {
+            nodes.set(memory.range.pfns_inner(shift).phys(shift), memory.node);
+        }
+        if !named {
+            for own in &self.memory {
+                nodes.change(own.range, |_| Some(own.node), None);
+            }
+        }
+        let line = memory.first().map_or(0, |memory| memory.line);
+        let other: Vec<_> = nodes
+            .into_ranges()
+            .map(|(range, node)| MemoryRange {
+                range,
+                node,
+                flags: 0,
+                line,
+            })
+            .collect();
+        other::contradict(self, source, &other);
+    }
+
+    /// Refuses memory that overlaps. Ranges are in order.
+    pub(crate) fn check_overlaps(&self) -> Result<(), LayoutError> {
+        match self
+            .memory
+            .windows(2)
+            .find(|pair| pair[0].range.overlaps(pair[1].range))
+        {
+            Some(pair) => Err(other::overlapping(&pair[0], &pair[1])),
+            None => Ok(()),
+        }
+    }
+
     /// The machine whose boot log is in `path`.
     ///
     /// # Errors
@@ -163,6 +232,7 @@ impl MachineLayout {
             memory: Vec::new(),
             node_ranges: Vec::new(),
             memoryless: Vec::new(),
+            offline: Vec::new(),
             reserved: Vec::new(),
             calls: Vec::new(),
             handed_over: log.memblock.takeover_heard,
@@ -227,8 +297,10 @@ impl MachineLayout {
     pub fn is_input(&self, figure: &Figure) -> bool {
         match figure.kind {
             FigureKind::EarlyRange { .. } => self.provenance.uses_early_ranges(),
-            FigureKind::Initmem { .. } => {
-                self.provenance.uses_early_ranges() || self.provenance.memoryless_from_initmem
+            FigureKind::Initmem { node, range } => {
+                self.provenance.uses_early_ranges()
+                    || range.is_none() && self.provenance.memoryless_from_initmem
+                    || self.offline.contains(&node)
             }
             _ => false,
         }
@@ -256,22 +328,35 @@ impl MachineLayout {
 
     fn find_memoryless(&mut self, log: &BootLog) {
         let with_memory = self.nodes();
-        let mut online = log.numa.cpu_nodes.clone();
-        online.extend(&log.numa.node_data);
-        online.extend(&log.numa.fallback);
-        if online.is_empty() {
-            // Nothing else names nodes without memory; then these lines are an input.
-            let named = log.figures.iter().filter_map(|figure| match figure.kind {
-                FigureKind::Initmem { node, range: None } => Some(node),
-                _ => None,
-            });
-            online.extend(named);
-            self.provenance.memoryless_from_initmem = !online.is_empty();
-        }
-        self.memoryless = online
-            .into_iter()
-            .filter(|node| !with_memory.contains(node))
-            .collect();
+        // Nodes that are shown not to have memory; which of them are online is another matter.
+        let shown: BTreeSet<NodeId> =
+            log.figures
+                .iter()
+                .filter_map(|figure| match figure.kind {
+                    FigureKind::Initmem { node, range: None }
+                    | FigureKind::OfflineNode { node } => Some(node),
+                    _ => None,
+                })
+                .collect();
+        let numa = &log.numa;
+        let seated: BTreeSet<NodeId> = numa.cpu_nodes.union(&numa.node_data).copied().collect();
+        let told = [&numa.fallback, &seated].map(|nodes| {
+            let all = nodes.iter().chain(&with_memory).copied();
+            (!nodes.is_empty()).then(|| all.collect::<BTreeSet<_>>())
+        });
+        // The set that has as many nodes as the kernel counted later; else the first there is.
+        let count = numa.online_count;
+        let online = told
+            .iter()
+            .flatten()
+            .find(|nodes| count == Some(nodes.len() as u64))
+            .or_else(|| told.iter().flatten().next());
+        self.provenance.memoryless_from_initmem = !shown.is_empty() && online.is_none();
+        let online = online.unwrap_or(&shown);
+        let memoryless = |node: &&NodeId| !with_memory.contains(node);
+        self.memoryless = online.iter().filter(memoryless).copied().collect();
+        let offline = |node: &&NodeId| !with_memory.contains(node) && !online.contains(node);
+        self.offline = shown.iter().filter(offline).copied().collect();
     }
 }
 

@@ -14,6 +14,8 @@ mod error;
 mod heap;
 #[cfg(feature = "std")]
 mod mapped;
+#[cfg(all(test, loom))]
+mod model;
 mod state;
 
 pub use error::MapError;

@@ -5,7 +5,12 @@
 //! ready. Nothing leaves ready but through an exclusive borrow of everything.
 
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicU8, Ordering};
+#[cfg(not(loom))]
+use core::sync::atomic::AtomicU8;
+use core::sync::atomic::Ordering;
+
+#[cfg(loom)]
+use loom::sync::atomic::AtomicU8;
 
 /// The state of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,12 +77,12 @@ impl States {
 
     /// Ready from whatever state; the exclusive borrow means that no claim exists.
     pub(super) fn open(&mut self, rank: usize) {
-        *self.0[rank].get_mut() = READY;
+        self.0[rank].store(READY, Ordering::Relaxed);
     }
 
     pub(super) fn reset(&mut self) {
-        for state in &mut self.0 {
-            *state.get_mut() = PENDING;
+        for state in &self.0 {
+            state.store(PENDING, Ordering::Relaxed);
         }
     }
 }

@@ -336,6 +336,44 @@ impl<P: StructPages> Allocator<P> {
         Ok(range.len())
     }
 
+    /// Gives reserved pageblocks to the allocator for contiguous allocation: they become of type
+    /// CMA and are freed whole, as is done once boot is far enough. Returns how many pages.
+    ///
+    /// # Errors
+    /// [`FreeError::Misaligned`] where `range` is not whole pageblocks, [`FreeError::NotReserved`]
+    /// for the first page that is not reserved; blocks below its own are free then.
+    ///
+    /// Linux: mm/mm_init.c, `init_cma_reserved_pageblock`.
+    #[doc(alias = "init_cma_reserved_pageblock")]
+    pub fn activate_cma(&self, range: PfnRange) -> Result<u64, FreeError> {
+        let order = self.profile.pageblock_order as u8;
+        for edge in [range.start(), range.end()] {
+            self.block(edge, order)?;
+        }
+        for start in (range.start().get()..range.end().get())
+            .step_by(1 << order)
+            .map(Pfn::new)
+        {
+            let block = self.block(start, order)?;
+            let zone = self.zone_of(start)?;
+            let mut locked = zone.lock(&self.pages, &self.words);
+            for page in pfns(block.pfns()) {
+                if !self.words.is_reserved(self.load(page, FLAGS)?) {
+                    return Err(FreeError::NotReserved { pfn: page });
+                }
+            }
+            for page in pfns(block.pfns()) {
+                let flags = self.words.without_reserved(self.load(page, FLAGS)?);
+                self.pages.store(page, FLAGS, flags);
+                self.pages.store(page, COUNTS, self.words.free_page());
+            }
+            self.rules().set_type(block.pfns(), MigrateType::Cma);
+            locked.counters.managed += block.pages();
+            locked.free_block(self.rules(), block, false);
+        }
+        Ok(range.len())
+    }
+
     fn load(&self, pfn: Pfn, word: usize) -> Result<u64, FreeError> {
         self.pages.load(pfn, word).ok_or(FreeError::NoPage { pfn })
     }

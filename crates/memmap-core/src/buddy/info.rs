@@ -57,8 +57,9 @@ impl<P: StructPages> Allocator<P> {
         order: u8,
         migrate: MigrateType,
     ) -> alloc::vec::Vec<Pfn> {
+        let known = MigrateTypes::of(&self.profile).index_of(migrate).is_some();
         match self.zones.get(&(node, zone)) {
-            Some(zone) if order <= zone.max_order => zone
+            Some(zone) if known && order <= zone.max_order => zone
                 .lock(&self.pages, &self.words)
                 .blocks(ListId { order, migrate })
                 .map(|block| block.pfn)

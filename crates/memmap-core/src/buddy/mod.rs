@@ -14,9 +14,11 @@
 
 mod allocator;
 mod check;
+mod contiguous;
 mod cut;
 mod error;
 mod exchange;
+mod grow;
 mod info;
 mod migrate;
 mod pageblock;
@@ -27,8 +29,10 @@ mod zonelist;
 
 pub use allocator::{Allocator, Grow, Request};
 pub use check::Violation;
+pub use contiguous::is_contiguous;
 pub use cut::{Block, blocks};
 pub use error::{AllocError, FreeError};
+pub use grow::{GrowDeferred, Growth};
 pub use info::ZoneCounts;
 pub use migrate::{MigrateType, MigrateTypes};
 pub use pageblock::{groups_by_mobility, initial_type, initial_types, packed};

@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use memblock::{Pfn, PfnRange};
 use spin::Once;
 
-use crate::geometry::{Geometry, PageKind, Phase, SectionNr};
+use crate::geometry::{Geometry, PageKind, SectionNr};
 
 use super::migrate::{MigrateType, MigrateTypes};
 
@@ -44,28 +44,24 @@ pub fn initial_type(geometry: &Geometry, grouping: bool, start: Pfn) -> MigrateT
     let Some(run) = geometry.page_run(start) else {
         return MigrateType::Unmovable;
     };
-    let movable = match (run.phase, run.kind) {
+    // Reserved pages of the deferred part are written early, but by the deferred part's rules.
+    let deferred = geometry
+        .first_deferred(run.node)
+        .is_some_and(|first| first <= start);
+    let movable = match run.kind {
+        PageKind::Hole | PageKind::Untouched => false,
         // Early initialisation passes through all memory, reserved or not, and no gap; it does
         // not know yet whether types will be kept apart.
-        (Phase::Early, PageKind::Hole | PageKind::Untouched) => false,
-        (Phase::Early, _) => is_memory(geometry, start),
-        (Phase::Deferred, PageKind::Free) => grouping,
-        (Phase::Deferred, PageKind::Reserved | PageKind::NoMap) => {
-            grouping && behaviours.reserved_block_movable
-        }
-        (Phase::Deferred, _) => false,
+        _ if !deferred => geometry.memory_at(start).is_some(),
+        PageKind::Free => grouping,
+        PageKind::Reserved | PageKind::NoMap => grouping && behaviours.reserved_block_movable,
+        PageKind::Initialised => false,
     };
     if movable {
         MigrateType::Movable
     } else {
         MigrateType::Unmovable
     }
-}
-
-fn is_memory(geometry: &Geometry, pfn: Pfn) -> bool {
-    let memory = geometry.memory();
-    let at = memory.partition_point(|range| range.pfns.end() <= pfn);
-    memory.get(at).is_some_and(|range| range.pfns.contains(pfn))
 }
 
 /// Packs the types of a section's blocks as Linux stores them, 64-bit words, lowest block first.

@@ -42,6 +42,24 @@ pub trait StructPages {
     fn at(&self, address: u64) -> Option<Pfn>;
 }
 
+impl<P: StructPages> StructPages for &P {
+    fn load(&self, pfn: Pfn, word: usize) -> Option<u64> {
+        (**self).load(pfn, word)
+    }
+
+    fn store(&self, pfn: Pfn, word: usize, value: u64) {
+        (**self).store(pfn, word, value);
+    }
+
+    fn address(&self, pfn: Pfn) -> Option<u64> {
+        (**self).address(pfn)
+    }
+
+    fn at(&self, address: u64) -> Option<Pfn> {
+        (**self).at(address)
+    }
+}
+
 /// What the allocator writes into struct pages, by profile.
 #[derive(Clone, Debug)]
 pub(crate) struct PageWords {

@@ -122,6 +122,28 @@ impl Geometry {
             .map(|range| range.node)
     }
 
+    /// The largest power of two such that, between any two neighbouring ranges of different
+    /// nodes, a multiple of it separates the two; in pages, 0 where there is one node.
+    ///
+    /// # Differences from Linux
+    /// Starts that are multiples of 2^31 pages and more are right here; Linux shifts 32 bits.
+    pub fn node_map_pfn_alignment(&self) -> u64 {
+        let separating = |below: Pfn, start: Pfn| {
+            // from large to small: the first whose multiple at or below `start` clears `below`
+            (0..64)
+                .rev()
+                .map(|shift| 1u64 << shift)
+                .find(|align| start.align_down(*align) >= below)
+                .unwrap_or(1)
+        };
+        self.memory
+            .windows(2)
+            .filter(|pair| pair[0].node != pair[1].node)
+            .map(|pair| separating(pair[0].pfns.end(), pair[1].pfns.start()))
+            .min()
+            .unwrap_or(0)
+    }
+
     /// The range of memory that holds `pfn`, or `None` where it is no memory.
     #[doc(alias = "memblock_search_pfn_nid")]
     pub fn memory_at(&self, pfn: Pfn) -> Option<MemoryRange> {

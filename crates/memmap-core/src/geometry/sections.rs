@@ -10,7 +10,7 @@ use core::fmt;
 
 use memblock::{NodeId, Pfn, PfnRange};
 
-use crate::profile::{MemoryModel, Profile};
+use crate::profile::{Arch, MemoryModel, Profile};
 
 use super::MemoryRange;
 
@@ -87,10 +87,13 @@ impl Sections {
         if profile.memory_model == MemoryModel::Flat {
             let block = profile.max_order_pages();
             if let (Some(first), Some(last)) = (memory.first(), memory.last()) {
-                sections.valid = vec![PfnRange::new(
-                    first.pfns.start().align_down(block),
-                    last.pfns.end().align_up(block),
-                )];
+                let start = match profile.arch {
+                    // Frames below the first one of memory are not valid here, though the array
+                    // has room for them: its offset is where memory begins.
+                    Arch::Riscv64 => first.pfns.start(),
+                    _ => first.pfns.start().align_down(block),
+                };
+                sections.valid = vec![PfnRange::new(start, last.pfns.end().align_up(block))];
             }
             return sections;
         }

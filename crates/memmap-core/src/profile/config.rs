@@ -197,6 +197,25 @@ impl KernelConfig {
         }
     }
 
+    /// How many sections the address space has.
+    #[doc(alias = "NR_MEM_SECTIONS")]
+    pub const fn nr_mem_sections(&self) -> u64 {
+        1 << self.section_number_bits()
+    }
+
+    /// Bytes of a section's usage structure: a header of 16, the sub-section bitmap (vmemmap),
+    /// the pageblock bitmap; bitmaps in whole words.
+    #[doc(alias = "mem_section_usage_size")]
+    pub const fn section_usage_bytes(&self) -> u64 {
+        let subsections = match self.memory_model {
+            MemoryModel::SparseVmemmap => self.pages_per_section() / self.pages_per_subsection(),
+            _ => 0,
+        };
+        let blocks = self.pages_per_section() >> self.pageblock_order;
+        let blocks = blocks * self.behaviours.pageblock_bits as u64;
+        16 + (subsections.div_ceil(64) + blocks.div_ceil(64)) * 8
+    }
+
     /// Bits of a section number.
     #[doc(alias = "SECTIONS_SHIFT")]
     pub const fn section_number_bits(&self) -> u32 {

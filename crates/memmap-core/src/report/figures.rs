@@ -1,7 +1,9 @@
 //! Figures that only printed lines need.
 
 use crate::geometry::{Geometry, Node, PageKind, Zone};
-use crate::profile::{Arch, LifoBatch, ManagedEstimate, MemoryModel, ZoneIndex, ZoneKind};
+use crate::profile::{Arch, ManagedEstimate, MemoryModel, ZoneIndex, ZoneKind};
+
+use super::formulas;
 
 /// A zone's pages as they are taken to be before hand-over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,35 +41,27 @@ pub(super) fn estimate(geometry: &Geometry, zone: &Zone) -> Estimate {
     estimate
 }
 
-/// Pages that the struct pages of `zone` take; of what is present where holes are large.
+/// Pages that the struct pages of `zone` take.
 fn memmap_pages(geometry: &Geometry, zone: &Zone) -> u64 {
     let profile = geometry.profile();
-    let sparse = profile.memory_model != MemoryModel::Flat;
-    let pages = if sparse && zone.spanned > zone.present + (zone.present >> 4) {
-        zone.present
-    } else {
-        zone.spanned
-    };
-    (pages * u64::from(profile.struct_page_bytes)).div_ceil(profile.page_size())
+    formulas::memmap_pages(
+        (zone.spanned, zone.present),
+        profile.memory_model != MemoryModel::Flat,
+        profile.struct_page_bytes.into(),
+        profile.page_shift,
+    )
 }
 
-/// Pages that per-CPU lists move at once, less one.
-#[doc(alias = "zone_batchsize")]
+/// What `LIFO batch:` names for a zone that is taken to have `managed` pages.
 pub(super) fn batch(geometry: &Geometry, managed: u64) -> u64 {
     let profile = geometry.profile();
-    let size = profile.page_size();
-    let base = match profile.behaviours.lifo_batch {
-        LifoBatch::ZeroForTiny => ((managed >> 10).min((1 << 20) / size) / 4).max(1),
-        LifoBatch::OneForTiny => {
-            let base = (managed >> 12).min((256 << 10) / size);
-            if base <= 1 {
-                return 1;
-            }
-            base
-        }
-    };
-    let sum = base + base / 2;
-    (1 << sum.ilog2()) - 1
+    let behaviour = profile.behaviours.lifo_batch;
+    formulas::lifo_batch(
+        managed,
+        profile.page_shift,
+        formulas::BATCH_BYTES,
+        behaviour,
+    )
 }
 
 impl Geometry {

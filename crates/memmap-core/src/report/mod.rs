@@ -3,6 +3,7 @@
 //! Values first, text by `Display`: a line can be compared without being parsed.
 
 mod figures;
+pub mod formulas;
 mod lines;
 mod zoneinfo;
 

@@ -11,6 +11,10 @@ use super::path::last_level_cache;
 use super::{PageWriter, Series, Stream, Template};
 use crate::image::PageImage;
 
+/// Bytes of a run, the job being unknown, up to which ordinary stores are used: half of a small
+/// first-level cache. Such a run is over before a fence and two torn lines pay off.
+const SMALL_RUN: u64 = 16 << 10;
+
 /// The cache that is assumed where the processor does not state any, in bytes.
 const ASSUMED_CACHE: u64 = 8 << 20;
 
@@ -40,14 +44,14 @@ pub struct Auto {
 }
 
 impl Auto {
-    /// The writer that takes every run for a job of its own whose pages are read later, and asks
-    /// the processor for its last-level cache.
+    /// The writer that knows nothing of the job and takes it for a large one, of which only tiny
+    /// runs are written by ordinary stores.
     pub const DETECT: Self = Self {
         job: None,
         cache: None,
     };
 
-    /// The writer for the runs of `job`.
+    /// The writer for the runs of `job`, beside the last-level cache that the processor states.
     pub const fn for_job(job: Job) -> Self {
         Self {
             job: Some(job),
@@ -65,10 +69,9 @@ impl Auto {
 
     /// The writer that a run of `bytes` bytes gets.
     pub fn choice(&self, bytes: u64) -> &'static dyn PageWriter {
-        let job = self.job.unwrap_or(Job {
-            bytes,
-            read_back: ReadBack::Later,
-        });
+        let Some(job) = self.job else {
+            return ordinary_up_to(SMALL_RUN, bytes);
+        };
         let cache = self
             .cache
             .or_else(last_level_cache)
@@ -79,11 +82,16 @@ impl Auto {
             ReadBack::Soon => cache / 2,
             ReadBack::Later => cache / 64,
         };
-        if job.bytes <= limit {
-            &Template::DETECT
-        } else {
-            &Stream::DETECT
-        }
+        ordinary_up_to(limit, job.bytes)
+    }
+}
+
+/// Ordinary stores up to `limit` bytes, non-temporal ones above.
+fn ordinary_up_to(limit: u64, bytes: u64) -> &'static dyn PageWriter {
+    if bytes <= limit {
+        &Template::DETECT
+    } else {
+        &Stream::DETECT
     }
 }
 
@@ -121,9 +129,9 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_an_unknown_job_is_judged_by_its_own_size() {
-        let auto = Auto::DETECT.with_cache(64 << 20);
-        assert_eq!(auto.choice(64).name(), "template");
-        assert_eq!(auto.choice(2 << 20).name(), "stream");
+    fn a_run_of_an_unknown_job_is_taken_for_part_of_a_large_one_unless_it_is_tiny() {
+        assert_eq!(Auto::DETECT.choice(64).name(), "template");
+        assert_eq!(Auto::DETECT.choice(16 << 10).name(), "template");
+        assert_eq!(Auto::DETECT.choice(2 << 20).name(), "stream");
     }
 }

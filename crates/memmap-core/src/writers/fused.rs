@@ -3,8 +3,10 @@
 //! Pages that are known to be free are written in their final form, so hand-over to the buddy
 //! allocator has to touch the heads of free blocks only: one page in 1024 where blocks have the
 //! largest order. [`hand_over`] does that for a run of whole blocks that was written before;
-//! [`write_and_hand_over`] goes block by block, while the head's line may still be in the cache,
-//! as Linux does since 5.2.
+//! [`write_and_hand_over`] goes block by block, as Linux does since 5.2 for the sake of its caches.
+//! What is known when a block is written includes its place on the list, so the fused variant
+//! writes a head once, as a head, and never comes back to a line that a non-temporal store has
+//! just sent to memory.
 //!
 //! Here is only what measurements need: blocks of one order, side by side, at the tail of one list.
 
@@ -48,11 +50,15 @@ impl FreeBlocks {
 pub fn hand_over(image: &PageImage, blocks: &FreeBlocks, pages: &mut [MaybeUninit<u64>]) {
     let mut heads = Heads::new(image, blocks, pages);
     for block in pages.chunks_exact_mut(heads.words) {
-        heads.store(block);
+        let [next, previous, order, counts] = heads.next();
+        block[NEXT].write(next);
+        block[PREV].write(previous);
+        block[ORDER].write(order);
+        block[COUNTS].write(counts);
     }
 }
 
-/// Writes each block with `writer` and hands it over before the next one is written.
+/// Writes each block with `writer`, its head as a free block's head, before the next one.
 ///
 /// # Panics
 /// As [`hand_over`].
@@ -65,11 +71,24 @@ pub fn write_and_hand_over(
 ) {
     let mut heads = Heads::new(image, blocks, pages);
     let mut image = *image;
-    for block in pages.chunks_exact_mut(heads.words) {
-        writer.write(&image, block);
-        heads.store(block);
+    let mut at_head = false;
+    // head, rest of its block, next head, ...
+    let mut series = || {
+        at_head = !at_head;
+        if at_head {
+            let [next, previous, order, counts] = heads.next();
+            let head = image
+                .with_word(NEXT, next, 0)
+                .with_word(PREV, previous, 0)
+                .with_word(ORDER, order, 0)
+                .with_word(COUNTS, counts, 0);
+            return Some((head, 1));
+        }
+        let rest = image.advance(1);
         image = image.advance(blocks.pages() as u64);
-    }
+        Some((rest, blocks.pages() - 1))
+    };
+    writer.write_series(&mut series, pages);
 }
 
 /// The heads that are still to be stored.
@@ -104,20 +123,18 @@ impl Heads {
         }
     }
 
-    fn store(&mut self, block: &mut [MaybeUninit<u64>]) {
+    /// The words of the next head: next, previous, order, counts.
+    fn next(&mut self) -> [u64; 4] {
         self.left -= 1;
         let following = self.own.wrapping_add(self.step);
-        let next = if self.left == 0 {
-            self.blocks.after
-        } else {
-            following
+        let next = match self.left {
+            0 => self.blocks.after,
+            _ => following,
         };
-        block[NEXT].write(next);
-        block[PREV].write(self.previous);
-        block[ORDER].write(u64::from(self.blocks.order));
-        block[COUNTS].write(u64::from(self.blocks.page_type));
-        self.previous = self.own;
+        let previous = core::mem::replace(&mut self.previous, self.own);
         self.own = following;
+        let order = u64::from(self.blocks.order);
+        [next, previous, order, u64::from(self.blocks.page_type)]
     }
 }
 

@@ -45,16 +45,17 @@ fn linked<const W: usize>(run: Linked, pages: &mut [MaybeUninit<u64>]) {
     let mut link = run.link;
     let (pages, _) = pages.as_chunks_mut::<W>();
     for page in pages {
-        store(&mut page[0], run.flags);
+        // The order in which a compiler leaves the kernel's source; it is also the fastest.
         store(&mut page[1], link);
         store(&mut page[2], link);
-        store(&mut page[3], 0);
-        store(&mut page[4], 0);
-        store(&mut page[5], 0);
-        store(&mut page[6], run.counts);
-        for word in &mut page[7..] {
+        for word in page[7..].iter_mut().rev() {
             store(word, 0);
         }
+        store(&mut page[5], 0);
+        store(&mut page[4], 0);
+        store(&mut page[3], 0);
+        store(&mut page[0], run.flags);
+        store(&mut page[6], run.counts);
         link = link.wrapping_add(run.step);
     }
 }

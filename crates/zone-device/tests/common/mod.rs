@@ -158,7 +158,7 @@ impl Oracle<'_> {
                 self.address(head)
             };
             tail.u64(8, name | 1);
-            tail.u64(24, 0xdead_0000_0000_0400);
+            tail.u64(24, self.profile.poison_offset + 0x400);
             tail.u64(40, 0);
             tail.u32(52, 0);
             let early = if since(self.profile, 6, 12) { 1 } else { 2 };

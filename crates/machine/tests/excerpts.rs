@@ -1,0 +1,441 @@
+//! Small logs in our own numbers: what is read from them, and what is refused.
+
+use machine::check::{self, Verdict};
+use machine::{
+    BootLog, FigureKind, LayoutError, MachineError, MachineLayout, MemorySource, Missing,
+    NodeSource, NotModelled, ReadError, ReservedSource,
+};
+use memblock::{NodeId, PhysAddr, PhysRange};
+
+/// Two nodes of a made-up amd64 machine; the second begins in the middle of a range of memory.
+const TWO_NODES: &str = "\
+Linux version 6.12.9 (x@y) (x86_64-linux-gnu-gcc 12) #1 SMP
+Command line: quiet
+BIOS-provided physical RAM map:
+BIOS-e820: [mem 0x0000000000000000-0x000000000009b7ff] usable
+BIOS-e820: [mem 0x000000000009b800-0x000000000009ffff] reserved
+BIOS-e820: [mem 0x0000000000100000-0x00000000717fffff] usable
+BIOS-e820: [mem 0x0000000071800000-0x0000000071ffffff] ACPI NVS
+BIOS-e820: [mem 0x0000000100000000-0x00000002ffff1fff] usable
+BIOS-e820: [mem 0x0000000300000000-0x00000003ffffffff] persistent (type 7)
+e820: update [mem 0x00000000-0x00000fff] usable ==> reserved
+e820: remove [mem 0x000a0000-0x000fffff] usable
+last_pfn = 0x2ffff2 max_arch_pfn = 0x400000000
+Using GB pages for direct mapping
+ACPI: SRAT: Node 0 PXM 0 [mem 0x00000000-0x7fffffff]
+ACPI: SRAT: Node 0 PXM 0 [mem 0x100000000-0x1ffffffff]
+ACPI: SRAT: Node 1 PXM 1 [mem 0x200000000-0x3ffffffff]
+NUMA: Node 0 [mem 0x00001000-0x7fffffff] + [mem 0x100000000-0x1ffffffff] -> [mem 0x00001000-0x1ffffffff]
+Zone ranges:
+  DMA      [mem 0x0000000000001000-0x0000000000ffffff]
+  DMA32    [mem 0x0000000001000000-0x00000000ffffffff]
+  Normal   [mem 0x0000000100000000-0x00000002ffff1fff]
+  Device   empty
+Movable zone start for each node
+Early memory node ranges
+  node   0: [mem 0x0000000000001000-0x000000000009afff]
+  node   0: [mem 0x0000000000100000-0x00000000717fffff]
+  node   0: [mem 0x0000000100000000-0x00000001ffffffff]
+  node   1: [mem 0x0000000200000000-0x00000002ffff1fff]
+Initmem setup node 0 [mem 0x0000000000001000-0x00000001ffffffff]
+Initmem setup node 1 [mem 0x0000000200000000-0x00000002ffff1fff]
+On node 0, zone DMA: 1 pages in unavailable ranges
+On node 0, zone DMA: 101 pages in unavailable ranges
+On node 0, zone Normal: 26624 pages in unavailable ranges
+On node 1, zone Normal: 14 pages in unavailable ranges
+Fallback order for Node 0: 0 1
+Fallback order for Node 1: 1 0
+Fallback order for Node 5: 0 1
+Built 3 zonelists, mobility grouping on.  Total pages: 2561932
+Policy zone: Normal
+Memory: 9999999K/10247728K available (1K kernel code, 1K rwdata, 1K rodata, 1K init, 1K bss, 77K reserved, 0K cma-reserved)
+node 1 deferred pages initialised in 48ms
+";
+
+fn log(text: &str) -> BootLog {
+    BootLog::read("text", text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn layout(text: &str) -> MachineLayout {
+    MachineLayout::from_log(&log(text)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refused(text: &str) -> LayoutError {
+    MachineLayout::from_log(&log(text)).unwrap_err()
+}
+
+fn memory(layout: &MachineLayout) -> Vec<(u16, u64, u64)> {
+    let row = |memory: &machine::MemoryRange| {
+        let range = memory.range;
+        let node = memory.node.map_or(u16::MAX, NodeId::get);
+        (node, range.start().get(), range.end().get())
+    };
+    layout.memory.iter().map(row).collect()
+}
+
+const TWO_NODES_MEMORY: [(u16, u64, u64); 4] = [
+    (0, 0x1000, 0x9_b000),
+    (0, 0x10_0000, 0x7180_0000),
+    (0, 0x1_0000_0000, 0x2_0000_0000),
+    (1, 0x2_0000_0000, 0x2_ffff_2000),
+];
+
+#[test]
+fn an_amd64_log_gives_memory_nodes_devices_and_figures_that_agree() {
+    let layout = layout(TWO_NODES);
+    assert_eq!(memory(&layout), TWO_NODES_MEMORY);
+    assert_eq!(layout.provenance.memory, MemorySource::FirmwareMap);
+    assert_eq!(layout.provenance.nodes, NodeSource::Affinity);
+    assert_eq!(layout.memoryless, [NodeId::new(5)]);
+    assert_eq!(layout.devices.len(), 1);
+    assert!(layout.devices[0].persistent);
+    let report = check::check(&layout);
+    for figure in &report.figures {
+        let fine = matches!(figure.verdict, Verdict::Equal | Verdict::CannotKnow(_));
+        assert!(fine, "{figure:?}");
+    }
+    assert!(report.tally().equal == 17, "{}", report.tally());
+}
+
+#[test]
+fn a_wrong_figure_is_found_whichever_it_is() {
+    for (right, wrong, what) in [
+        (
+            "-0x00000002ffff1fff]\n  Device",
+            "-0x00000002ffff0fff]\n  Device",
+            "zone range",
+        ),
+        ("DMA: 101 pages", "DMA: 100 pages", "unavailable pages"),
+        ("Total pages: 2561932", "Total pages: 2561930", "zonelists"),
+        ("10247728K", "10247736K", "Memory line"),
+        ("Policy zone: Normal", "Policy zone: DMA32", "policy zone"),
+        (
+            "node 1 [mem 0x0000000200000000",
+            "node 1 [mem 0x0000000200001000",
+            "initmem",
+        ),
+    ] {
+        assert!(TWO_NODES.contains(right), "{right}");
+        let report = check::check(&layout(&TWO_NODES.replace(right, wrong)));
+        let differs: Vec<_> = report
+            .figures
+            .iter()
+            .filter(|figure| matches!(figure.verdict, Verdict::Differs { .. }))
+            .map(|figure| figure.what)
+            .collect();
+        assert!(differs.contains(&what), "{what}: {differs:?}");
+        assert!(!report.agrees());
+    }
+}
+
+#[test]
+fn the_wording_of_7_1_and_the_old_debug_level_say_the_same() {
+    let new = TWO_NODES
+        .replace("] usable\n", "]  System RAM\n")
+        .replace("] reserved\n", "]  device reserved\n")
+        .replace("] ACPI NVS\n", "]  ACPI NVS\n")
+        .replace("] persistent (type 7)", "]  persistent RAM (type 7)")
+        .replace(
+            "BIOS-e820: [mem 0x0000000100000000",
+            "BIOS-e820: [gap 0x0000000072000000-0x00000000ffffffff]\nBIOS-e820: [mem 0x0000000100000000",
+        )
+        .replace("usable ==> reserved", "System RAM ==> device reserved");
+    assert_eq!(memory(&layout(&new)), TWO_NODES_MEMORY);
+    let quiet: String = TWO_NODES
+        .lines()
+        .filter(|line| !line.starts_with("e820: "))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(memory(&layout(&quiet)), TWO_NODES_MEMORY);
+}
+
+#[test]
+fn every_style_of_stamp_gives_the_same_layout() {
+    let plain = layout(TWO_NODES);
+    for stamp in [
+        "[    0.000000] ",
+        "[    0.000000][    T0] ",
+        "<6>[    0.000000] ",
+        "6,17,0,-;",
+        "kern  :info  : [    0.000000] ",
+        "[Mon Nov 30 14:40:00 2026] ",
+        "2026-11-30T14:40:00,000000+01:00 ",
+        "Nov 30 14:40:00 host kernel: ",
+        "2026-11-30T14:40:00+0100 host kernel: [    0.000000] ",
+        "> [    0.000000] ",
+        "\u{1b}[32m[    0.000000] \u{1b}[0m",
+    ] {
+        let stamped: String = TWO_NODES
+            .lines()
+            .map(|line| format!("{stamp}{line}\r\n"))
+            .collect();
+        let layout = layout(&format!("```\r\n{stamped}```\r\n"));
+        assert_eq!(layout.memory.len(), plain.memory.len(), "{stamp:?}");
+        assert_eq!(memory(&layout), TWO_NODES_MEMORY, "{stamp:?}");
+        assert_eq!(layout.figures.len(), plain.figures.len(), "{stamp:?}");
+        assert!(
+            layout.problems.is_empty(),
+            "{stamp:?}: {:?}",
+            layout.problems
+        );
+    }
+}
+
+#[test]
+fn a_user_map_replaces_the_firmwares_and_changes_after_memblock_do_not_count() {
+    let user = TWO_NODES
+        .replace(
+            "e820: update [mem 0x00000000",
+            "user-defined physical RAM map:\n\
+             user: [mem 0x0000000000000000-0x000000000009b7ff] usable\n\
+             user: [mem 0x0000000000100000-0x00000000107fffff] usable\n\
+             user: [mem 0x0000000100000000-0x000000013fffffff] persistent (type 12)\n\
+             user: [mem 0x0000000140000000-0x00000002ffffffff] usable\n\
+             e820: update [mem 0x00000000",
+        )
+        .replace(
+            "ACPI: SRAT: Node 0 PXM 0 [mem 0x00000000",
+            "e820: update [mem 0x00100000-0x107fffff] usable ==> reserved\n\
+             ACPI: SRAT: Node 0 PXM 0 [mem 0x00000000",
+        );
+    assert_eq!(
+        memory(&layout(&user)),
+        [
+            (0, 0x1000, 0x9_b000),
+            (0, 0x10_0000, 0x1080_0000),
+            (0, 0x1_4000_0000, 0x2_0000_0000),
+            (1, 0x2_0000_0000, 0x3_0000_0000),
+        ]
+    );
+}
+
+#[test]
+fn what_the_log_shows_of_nodes_beats_what_its_command_line_asks_for() {
+    let asked = TWO_NODES.replace("quiet", "quiet numa=fake=4");
+    assert_eq!(layout(&asked).nodes().len(), 2);
+    let faked = asked.replace(
+        "Zone ranges:",
+        "Faking node 0 at [mem 0x0000000000000000-0x00000000ffffffff] (4096MB)\n\
+         Faking node 1 at [mem 0x0000000100000000-0x00000001ffffffff] (4096MB)\n\
+         Faking node 2 at [mem 0x0000000200000000-0x00000002ffff1fff] (4096MB)\n\
+         Zone ranges:",
+    );
+    assert_eq!(layout(&faked).provenance.nodes, NodeSource::Emulated);
+    assert_eq!(layout(&faked).nodes().len(), 3);
+    let single = TWO_NODES.replace(
+        "Zone ranges:",
+        "Faking a node at [mem 0x0000000000000000-0x00000002ffff1fff]\nZone ranges:",
+    );
+    assert_eq!(layout(&single).provenance.nodes, NodeSource::Single);
+    assert_eq!(layout(&single).nodes(), [NodeId::new(0)]);
+}
+
+const DUMP: &str = "\
+Linux version 6.12.9 (x@y) (aarch64-linux-gnu-gcc 12) #1 SMP
+MEMBLOCK configuration:
+ memory size = 0x00000000c0000000 reserved size = 0x0000000001003000
+ memory.cnt  = 0x3
+ memory[0x0]\t[0x0000000040000000-0x000000007fffffff], 0x0000000040000000 bytes on node 0 flags: 0x0
+ memory[0x1]\t[0x0000000080000000-0x00000000800fffff], 0x0000000000100000 bytes on node 0 flags: 0x4
+ memory[0x2]\t[0x0000000080100000-0x00000000ffffffff], 0x000000007ff00000 bytes on node 1 flags: 0x0
+ reserved.cnt  = 0x2
+ reserved[0x0]\t[0x0000000040200000-0x00000000411fffff], 0x0000000001000000 bytes on node 0 flags: 0x0
+ reserved[0x1]\t[0x00000000fffff000-0x00000000fffff7ff], 0x0000000000000800 bytes flags: 0x0
+memblock_reserve: [0x0000000050000000-0x0000000050000fff] memblock_alloc_range_nid+0x1/0x2
+memblock_phys_free: [0x0000000040300000-0x00000000403fffff] somebody+0x1/0x2
+memblock_remove: [0x00000000f0000000-0x0000000000000000] somebody+0x1/0x2
+SLUB: HWalign=64, Order=0-3, MinObjects=0, CPUs=2, Nodes=2
+memblock_phys_free: [0x0000000050000000-0x0000000050000fff] later+0x1/0x2
+";
+
+#[test]
+fn a_dump_is_taken_with_flags_and_replayed_up_to_the_hand_over() {
+    let layout = layout(DUMP);
+    assert_eq!(layout.provenance.memory, MemorySource::MemblockDump);
+    assert_eq!(layout.provenance.reserved, ReservedSource::MemblockDump);
+    assert_eq!(layout.memory[1].flags, 4);
+    let memblock = layout.memblock().unwrap();
+    assert_eq!(memblock.memory().len(), 3);
+    assert_eq!(memblock.end_of_dram(), PhysAddr::new(0xf000_0000));
+    let reserved: Vec<_> = memblock
+        .reserved()
+        .iter()
+        .map(|region| (region.range().start().get(), region.range().len()))
+        .collect();
+    assert_eq!(
+        reserved,
+        [
+            (0x4020_0000, 0x10_0000),
+            (0x4040_0000, 0xe0_0000),
+            (0x5000_0000, 0x1000),
+            (0xffff_f000, 0x800),
+        ]
+    );
+}
+
+#[test]
+fn a_dump_that_is_cut_or_edited_is_not_taken() {
+    let cut = DUMP.replace(" reserved.cnt  = 0x2", " reserved.cnt  = 0x3");
+    assert!(matches!(refused(&cut), LayoutError::FrontLost { .. }));
+    let edited = DUMP.replace(
+        "[0x0000000080000000-0x00000000800fffff], 0x0000000000100000",
+        "[0x0000000070000000-0x00000000800fffff], 0x0000000010100000",
+    );
+    assert!(matches!(refused(&edited), LayoutError::OutOfOrder { .. }));
+}
+
+#[test]
+fn a_dump_and_a_firmware_map_that_disagree_are_both_reported() {
+    let other = DUMP.replace("aarch64", "x86_64").replace(
+        "MEMBLOCK",
+        "BIOS-provided physical RAM map:\n\
+         BIOS-e820: [mem 0x0000000040000000-0x00000000efffffff] usable\nMEMBLOCK",
+    );
+    let layout = layout(&other);
+    assert_eq!(layout.provenance.memory, MemorySource::MemblockDump);
+    let found = &layout.provenance.contradictions;
+    assert!(!found.is_empty());
+    let text = found.last().unwrap().to_string();
+    assert!(
+        text.contains("memblock dump (line 9)") && text.contains("firmware map (line 3)"),
+        "{text}"
+    );
+    assert!(text.contains("no memory"), "{text}");
+}
+
+#[test]
+fn early_ranges_are_the_last_resort_and_then_prove_nothing() {
+    let front = TWO_NODES.split_once("Zone ranges:").unwrap().1;
+    let layout = layout(&format!("Zone ranges:{front}"));
+    assert_eq!(memory(&layout), TWO_NODES_MEMORY);
+    assert!(layout.provenance.uses_early_ranges());
+    for figure in layout.figures.iter() {
+        let ranges = matches!(
+            figure.kind,
+            FigureKind::EarlyRange { .. } | FigureKind::Initmem { .. }
+        );
+        assert_eq!(layout.is_input(figure), ranges, "{figure:?}");
+    }
+}
+
+#[test]
+fn a_garbled_line_of_the_input_is_named_and_nothing_is_called_wrong_for_it() {
+    let front = TWO_NODES.split_once("Zone ranges:").unwrap().1.replace(
+        "node   0: [mem 0x0000000100000000-0x00000001ffffffff]",
+        "node   0: [mem 0x000000010000  node   0: [mem",
+    );
+    let layout = layout(&format!("Zone ranges:{front}"));
+    assert_eq!(layout.provenance.unreadable, 1);
+    assert_eq!(layout.problems.count(), 1);
+    assert_eq!(check::check(&layout).tally().differs, 0);
+}
+
+#[test]
+fn a_file_that_is_missing_or_no_log_is_refused_with_its_name() {
+    let missing = MachineLayout::open("/nowhere/at/all").unwrap_err();
+    assert!(matches!(missing, MachineError::Read(ReadError::Io { .. })));
+    assert!(
+        missing.to_string().starts_with("/nowhere/at/all: "),
+        "{missing}"
+    );
+    for text in [
+        "",
+        "\n\n",
+        "hello\nworld\n",
+        "{\"a\": [1, 2]}\n",
+        "\0\0\0\n",
+    ] {
+        let error = BootLog::read("some.txt", text.as_bytes()).unwrap_err();
+        assert!(matches!(error, ReadError::NotABootLog { .. }), "{text:?}");
+        let shown = error.to_string();
+        assert!(
+            shown.contains("some.txt") && shown.contains("dmesg"),
+            "{shown}"
+        );
+    }
+    let error = BootLog::read("some.txt", "\nhello\n".as_bytes()).unwrap_err();
+    assert!(error.to_string().contains("line 2: `hello`"), "{error}");
+}
+
+#[test]
+fn a_log_whose_front_is_lost_says_what_is_missing_and_what_is_known() {
+    let tail = TWO_NODES.split_once("Fallback order").unwrap().1;
+    let LayoutError::FrontLost { missing, known, .. } = refused(tail) else {
+        panic!("not refused as it should be");
+    };
+    assert!(missing.contains(&Missing::EarlyRanges) && missing.contains(&Missing::FirmwareMap));
+    assert_eq!(known, [Missing::MemoryLine]);
+    let text = refused(tail).to_string();
+    assert!(
+        text.contains("`Early memory node ranges`") && text.contains("log_buf_len"),
+        "{text}"
+    );
+    // Without its heading a firmware map may have lost its first lines: it is not trusted.
+    let cut = TWO_NODES.split_once("physical RAM map:\n").unwrap().1;
+    assert!(layout(cut).provenance.uses_early_ranges());
+}
+
+#[test]
+fn nodes_that_overlap_are_refused_with_both_lines() {
+    let overlap = TWO_NODES.replace(
+        "Node 1 PXM 1 [mem 0x200000000",
+        "Node 1 PXM 1 [mem 0x1f0000000",
+    );
+    let error = refused(&overlap);
+    let LayoutError::OverlappingNodes {
+        range,
+        first,
+        second,
+        ..
+    } = &error
+    else {
+        panic!("{error}");
+    };
+    assert_eq!((first.get(), second.get()), (0, 1));
+    let expected = PhysRange::new(PhysAddr::new(0x1_f000_0000), PhysAddr::new(0x2_0000_0000));
+    assert_eq!(*range, expected);
+    assert!(error.to_string().contains("line 15") && error.to_string().contains("line 16"));
+}
+
+#[test]
+fn numbers_beyond_64_bits_are_problems_not_figures() {
+    let huge = TWO_NODES
+        .replace(
+            "0x00000002ffff1fff] usable",
+            "0x123456789abcdef012345] usable",
+        )
+        .replace("DMA: 101 pages", "DMA: 99999999999999999999 pages");
+    let layout = layout(&huge);
+    assert_eq!(layout.problems.count(), 2);
+    assert!(
+        layout.provenance.uses_early_ranges(),
+        "a broken map is not taken"
+    );
+    let top = TWO_NODES.replace("0x00000002ffff1fff] usable", "0xffffffffffffffff] usable");
+    let _ = check::check(&self::layout(&top));
+}
+
+#[test]
+fn machines_that_are_not_modelled_are_refused_in_one_sentence() {
+    let narrow = TWO_NODES.replace("max_arch_pfn = 0x400000000", "max_arch_pfn = 0x1000000");
+    for (text, expected) in [
+        (narrow, NotModelled::Bits32),
+        (
+            TWO_NODES.replace("BIOS-e820: [mem", "Xen: [mem"),
+            NotModelled::XenPv,
+        ),
+        (
+            "Linux version 5.4.0 (a@b) (sparc64-linux-gcc 9)\nEarly memory node ranges\n  node   0: [mem 0x0-0x1fffffff]\n".to_owned(),
+            NotModelled::Architecture(machine::Architecture::Sparc64),
+        ),
+        (
+            "Linux version 3.2.0 (a@b) (x86_64-gcc)\nZone PFN ranges:\n  DMA 0x00000010 -> 0x00001000\n".to_owned(),
+            NotModelled::PfnFormat,
+        ),
+    ] {
+        match refused(&text) {
+            LayoutError::NotModelled { what, .. } => assert_eq!(what, expected),
+            other => panic!("{other}"),
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! What the engine costs over a plain loop, and what a second worker brings.
+//!
+//! Both sides write the same sections of the same populated map on the same CPU. The plain loop has
+//! claimed all sections before its clock starts and publishes them after it stopped, so that it does
+//! nothing but write; the engine's side is all of it: making the plan, handing out work, claiming,
+//! publishing, the report. The bound goes by the time on the wall; processor time of the whole process
+//! stands beside it, since on a host whose processors are wanted by others a handing over from thread
+//! to thread takes as long as they like.
+
+use std::fmt;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use deferred_init::Topology;
+use deferred_init::engine::{Engine, FaultPhase, Outcome, RunOptions};
+use deferred_init::plan::Plan;
+use deferred_init::schedule;
+use deferred_init::workers::{Crew, Pinning, WorkerChoice, choose};
+use memblock::{Behaviour, Memblock, MemblockFlags, PhysAddr, PhysRange};
+use memmap_core::writers::{self, PageWriter};
+use memmap_core::{BackingOptions, BootOptions, Geometry, KernelVersion, MemoryMap, Profile};
+use study::judge::{Ratio, Rule, Samples};
+
+/// The engine may cost so much.
+const MOST_COST: f64 = 1.01;
+/// Two workers must be so much faster than one where the map is in the cache.
+const LEAST_SPEED: f64 = 1.8;
+
+/// What to measure.
+#[derive(Debug, clap::Parser)]
+#[command(name = "overhead", about = "What the engine costs over a plain loop")]
+pub struct Options {
+    /// Struct pages to write, MiB
+    #[arg(long, default_value_t = 256)]
+    pub mebibytes: u64,
+    /// Struct pages that stay in the cache, MiB
+    #[arg(long, default_value_t = 16)]
+    pub cached: u64,
+    /// Rounds of the judging rule
+    #[arg(long, default_value_t = 61)]
+    pub rounds: usize,
+    /// Page writer
+    #[arg(long, default_value = "template")]
+    pub writer: String,
+    /// Scheduler
+    #[arg(long, default_value = "static")]
+    pub scheduler: String,
+    /// Exit with 1 where a bound does not hold
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Figures {
+    writer: &'static str,
+    scheduler: &'static str,
+    mebibytes: u64,
+    cost: Ratio,
+    processor: Ratio,
+    cached: u64,
+    /// `None` where there is one CPU only.
+    speed: Option<Ratio>,
+}
+
+impl Figures {
+    /// Whether the bounds hold.
+    pub fn holds(&self) -> bool {
+        self.cost.at_most(MOST_COST) && self.speed.is_none_or(|speed| speed.at_least(LEAST_SPEED))
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = |holds| if holds { "holds" } else { "DOES NOT HOLD" };
+        let cost = self.cost;
+        writeln!(
+            f,
+            "engine over plain loop: {:.4} [{:.4}, {:.4}] of {} rounds, at most {MOST_COST}: {} ({} MiB, writer {}, scheduler {})",
+            cost.median,
+            cost.low,
+            cost.high,
+            cost.rounds,
+            verdict(cost.at_most(MOST_COST)),
+            self.mebibytes,
+            self.writer,
+            self.scheduler,
+        )?;
+        let time = self.processor;
+        writeln!(
+            f,
+            "  in processor time:    {:.4} [{:.4}, {:.4}]",
+            time.median, time.low, time.high
+        )?;
+        match self.speed {
+            Some(speed) => writeln!(
+                f,
+                "two workers over one:   {:.3} [{:.3}, {:.3}] of {} rounds, at least {LEAST_SPEED}: {} ({} MiB)",
+                speed.median,
+                speed.low,
+                speed.high,
+                speed.rounds,
+                verdict(speed.at_least(LEAST_SPEED)),
+                self.cached,
+            ),
+            None => writeln!(f, "two workers over one:   not measured, there is one CPU"),
+        }
+    }
+}
+
+type Error = Box<dyn std::error::Error>;
+
+/// Measures.
+///
+/// # Errors
+/// Whatever a map, a crew or the judge refuses, in words.
+pub fn run(options: &Options) -> Result<Figures, Error> {
+    let named = |what: &str, name: &str| format!("no {what} is named {name}");
+    let writer =
+        writers::by_name(&options.writer).ok_or_else(|| named("page writer", &options.writer))?;
+    let scheduler = schedule::by_name(&options.scheduler)
+        .ok_or_else(|| named("scheduler", &options.scheduler))?;
+    let engine = Engine::new(Topology::host()?);
+    let rule = Rule {
+        rounds: options.rounds,
+        ..Rule::default()
+    };
+    let mut run_options = RunOptions::new(writer).scheduler(scheduler);
+    run_options.fault = FaultPhase::WhileWriting;
+    run_options.sample_pages = 0;
+
+    let mut map = map(&engine, options.mebibytes)?;
+    let (cost, processor) = cost(&engine, &mut map, &run_options, &rule)?;
+    drop(map);
+
+    let speed = match engine.topology().allowed_cpus.len() {
+        0 | 1 => None,
+        _ => {
+            let mut map = self::map(&engine, options.cached)?;
+            Some(speed(&engine, &mut map, &run_options, &rule)?)
+        }
+    };
+    Ok(Figures {
+        writer: writer.name(),
+        scheduler: scheduler.name(),
+        mebibytes: options.mebibytes,
+        cost,
+        processor,
+        cached: options.cached,
+        speed,
+    })
+}
+
+/// A populated map of so many MiB on the host's first node, written once.
+fn map(engine: &Engine, mebibytes: u64) -> Result<MemoryMap, Error> {
+    let node = engine
+        .topology()
+        .nodes
+        .first()
+        .ok_or("the host has no node")?
+        .id;
+    // 64 bytes for 4096 bytes
+    let memory_bytes = (mebibytes << 20) * 64;
+    let mut memory = Memblock::new(Behaviour::V6_12);
+    memory.add_node(
+        PhysRange::from_size(PhysAddr::new(4 << 30), memory_bytes),
+        node,
+        MemblockFlags::empty(),
+    )?;
+    let profile = Profile::amd64(KernelVersion::V6_12);
+    let geometry = Geometry::new(&profile, &memory, &BootOptions::default())?;
+    let map = MemoryMap::new(geometry, BackingOptions::default())?;
+    let plan = Plan::new(map.geometry())?;
+    let first = writers::by_name("zero").ok_or("there is no writer zero")?;
+    let report = engine.run(&map, &plan, &RunOptions::new(first).threads(1))?;
+    match report.outcome {
+        Outcome::Complete => Ok(map),
+        other => Err(other.to_string().into()),
+    }
+}
+
+/// Time of a whole run, plan included, over that of a plain loop: on the wall, and of processors.
+fn cost(
+    engine: &Engine,
+    map: &mut MemoryMap,
+    options: &RunOptions<'_>,
+    rule: &Rule,
+) -> Result<(Ratio, Ratio), Error> {
+    let one = options.clone().threads(1);
+    let seats = choose(engine.topology(), &WorkerChoice::threads(1))?;
+    let crew = Crew::new(&seats, Pinning::Required)?;
+    let mut failed = None;
+    let mut processor = vec![Vec::new(), Vec::new()];
+    let samples = Samples::collect(rule, 2, |contestant, _| {
+        map.reset();
+        let (wall, time) = match contestant {
+            0 => plain(map, &crew, options.writer),
+            _ => {
+                let (began, used) = (Instant::now(), sys::process_time());
+                let done = Plan::new(map.geometry())
+                    .map_err(Error::from)
+                    .and_then(|plan| Ok(engine.run(map, &plan, &one)?));
+                let times = (began.elapsed(), sys::process_time().saturating_sub(used));
+                failed = failed.take().or(done.err());
+                times
+            }
+        };
+        processor[contestant].push(time.as_secs_f64());
+        wall.as_secs_f64()
+    })?;
+    let processor = Samples::from_times(rule, processor)?;
+    match failed {
+        Some(error) => Err(error),
+        None => Ok((samples.cost(1, 0)?, processor.cost(1, 0)?)),
+    }
+}
+
+/// Time of writing all sections one after the other, and nothing else, on the crew's worker: on the
+/// wall, and of processors.
+fn plain(map: &MemoryMap, crew: &Crew, writer: &dyn PageWriter) -> (Duration, Duration) {
+    let mut claims: Vec<_> = map
+        .geometry()
+        .sections()
+        .iter()
+        .filter_map(|section| map.claim(section))
+        .collect();
+    let work = Mutex::new((&mut claims, (Duration::ZERO, Duration::ZERO)));
+    crew.each(&|_| {
+        let mut work = work
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (began, used) = (Instant::now(), sys::process_time());
+        for claim in work.0.iter_mut() {
+            claim.write(writer);
+        }
+        work.1 = (began.elapsed(), sys::process_time().saturating_sub(used));
+    });
+    let time = work
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .1;
+    for claim in claims {
+        claim.publish();
+    }
+    time
+}
+
+/// How much faster two workers write than one, from the first one's start to the last one's end.
+fn speed(
+    engine: &Engine,
+    map: &mut MemoryMap,
+    options: &RunOptions<'_>,
+    rule: &Rule,
+) -> Result<Ratio, Error> {
+    let plan = Plan::new(map.geometry())?;
+    let mut failed = None;
+    let samples = Samples::collect(rule, 2, |contestant, _| {
+        map.reset();
+        match engine.run(map, &plan, &options.clone().threads(contestant + 1)) {
+            Ok(report) => report.phases.write.as_secs_f64(),
+            Err(error) => {
+                failed = failed.take().or(Some(error));
+                f64::NAN
+            }
+        }
+    });
+    match failed {
+        Some(error) => Err(error.into()),
+        None => Ok(samples?.speed(1, 0)?),
+    }
+}

@@ -1,0 +1,231 @@
+//! The comparison with captures, on small captures in our own words.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// A machine of 128 MiB and its struct pages as a kernel would have left them.
+fn capture(change: impl Fn(String) -> String) -> String {
+    let text = "\
+@@dmesg
+[    0.000000] Linux version 6.12.1-test (someone) #1 SMP
+[    0.000000] Command line: quiet memblock=debug
+[    0.000000] BIOS-provided physical RAM map:
+[    0.000000] BIOS-e820: [mem 0x0000000000000000-0x000000000009fbff] usable
+[    0.000000] BIOS-e820: [mem 0x0000000000100000-0x0000000007fdffff] usable
+[    0.000000] MEMBLOCK configuration:
+[    0.000000]  memory size = 0x0000000007f7e000 reserved size = 0x0000000001100000
+[    0.000000]  memory.cnt  = 0x2
+[    0.000000]  memory[0x0]\t[0x0000000000001000-0x000000000009efff], 0x000000000009e000 bytes on node 0 flags: 0x0
+[    0.000000]  memory[0x1]\t[0x0000000000100000-0x0000000007fdffff], 0x0000000007ee0000 bytes on node 0 flags: 0x0
+[    0.000000]  reserved.cnt  = 0x2
+[    0.000000]  reserved[0x0]\t[0x0000000000000000-0x00000000000fffff], 0x0000000000100000 bytes on node 0 flags: 0x0
+[    0.000000]  reserved[0x1]\t[0x0000000001000000-0x0000000001ffffff], 0x0000000001000000 bytes on node 0 flags: 0x0
+[    0.000000] Zone ranges:
+[    0.000000]   DMA      [mem 0x0000000000001000-0x0000000000ffffff]
+[    0.000000]   DMA32    [mem 0x0000000001000000-0x0000000007fdffff]
+[    0.000000]   Normal   empty
+[    0.000000]   Device   empty
+[    0.000000] Early memory node ranges
+[    0.000000]   node   0: [mem 0x0000000000001000-0x000000000009efff]
+[    0.000000]   node   0: [mem 0x0000000000100000-0x0000000007fdffff]
+[    0.000000] On node 0, zone DMA: 1 pages in unavailable ranges
+[    0.000000] On node 0, zone DMA: 97 pages in unavailable ranges
+[    0.000000] On node 0, zone DMA32: 32 pages in unavailable ranges
+[    0.000000] SLUB: HWalign=64, Order=0-3, MinObjects=0, CPUs=1, Nodes=1
+[    0.100000] Memory: 100000K/130552K available (1K kernel code, 1K rwdata, 1K rodata, 1K init, 1K bss, 17016K reserved, 0K cma-reserved)
+[    0.200000] Freeing initrd memory: 16K
+[    0.300000] Run /init as init process
+@@zoneinfo
+Node 0, zone      DMA
+        spanned  4095
+        present  3998
+        managed  3840
+  start_pfn:           1
+Node 0, zone    DMA32
+        spanned  28640
+        present  28640
+        managed  24544
+  start_pfn:           4096
+@@pages
+SEG 0-32736
+0 256 7ffffc0002000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 1ffffffff 0
+256 1 7ffffc0000000 e0e0e0e0e0e0e0e e0e0e0e0e0e0e0e 0 0 8 f0000000 0
+257 255 7ffffc0000000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 ffffffff 0
+4096 4096 fffffc0002000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 1ffffffff 0
+8193 1000 fffffc0000000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 ffffffff 0
+9200 20 fffffc0000000 0 dead000000000122 0 0 0 1ffffffff 0
+GAP 32736-32768
+32736 32 fffffc0002000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 1ffffffff 0
+MISC 7
+@@end
+";
+    change(text.to_owned())
+}
+
+fn golden(arguments: &[&Path]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_golden"))
+        .args(arguments)
+        .output()
+        .expect("the program was built")
+}
+
+/// Exit status and output for a capture.
+fn run(text: &str) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().expect("there is room for a file");
+    std::fs::write(folder.path().join("small.txt"), text).expect("there is room for a file");
+    let output = golden(&[folder.path()]);
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+    )
+}
+
+#[test]
+fn a_capture_that_agrees_is_equal_and_says_what_was_compared() {
+    let (code, text) = run(&capture(|text| text));
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.contains(
+            "equal: zone figures 6/6, gaps 3/3; listed 5660, compared 5639 (99.63 %), \
+             equal 5639 (0 changed since, as the log says), in use since 20, block heads 1, unequal 0"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn any_unequal_bit_of_a_compared_page_is_found_and_decoded() {
+    for (theirs, wrong) in [
+        // another zone, another node, another last CPU
+        ("4096 4096 fffffc0002000", "4096 4096 7ffffc0002000"),
+        ("4096 4096 fffffc0002000", "4096 4096 4fffffc0002000"),
+        ("8193 1000 fffffc0000000", "8193 1000 fffff80000000"),
+        // free where it was never given back; a gap that was not initialised as one
+        ("257 255 7ffffc0000000", "250 255 7ffffc0000000"),
+        ("32736 32 fffffc0002000", "32736 32 17ffffc0002000"),
+        // frames that have no struct page
+        ("32736 32 fffffc0002000", "32736 33 fffffc0002000"),
+        ("256 1 7ffffc0000000", "256 1 fffffc0000000"),
+    ] {
+        let (code, text) = run(&capture(|text| {
+            assert!(text.contains(theirs), "{theirs}");
+            text.replace(theirs, wrong)
+        }));
+        assert_eq!(code, Some(1), "{wrong}: {text}");
+        assert!(text.contains("UNEQUAL"), "{wrong}: {text}");
+        assert!(text.contains("ours: "), "{wrong}: {text}");
+    }
+}
+
+#[test]
+fn wrong_figures_and_gaps_are_found() {
+    for (theirs, wrong) in [
+        ("spanned  28640", "spanned  28641"),
+        ("present  3998", "present  3999"),
+        ("start_pfn:           4096", "start_pfn:           4095"),
+        ("zone DMA: 97 pages", "zone DMA: 98 pages"),
+        ("zone DMA32: 32 pages", "zone Normal: 32 pages"),
+        (
+            "On node 0, zone DMA: 1 pages in unavailable ranges\n",
+            "nothing\n",
+        ),
+    ] {
+        let (code, text) = run(&capture(|text| text.replace(theirs, wrong)));
+        assert_eq!(code, Some(1), "{wrong}: {text}");
+    }
+}
+
+#[test]
+fn memory_that_was_given_back_is_explained_up_to_what_the_log_says() {
+    let freed = |pages: u64| {
+        let lines = format!(
+            "4096 {} fffffc0002000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 1ffffffff 0\n\
+             {} {pages} fffffc0000000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 ffffffff 0\n",
+            4096 - pages,
+            8192 - pages
+        );
+        run(&capture(|text| {
+            let old =
+                "4096 4096 fffffc0002000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 1ffffffff 0\n";
+            assert!(text.contains(old));
+            text.replace(old, &lines)
+        }))
+    };
+    // 16 KiB are four pages
+    let (code, text) = freed(4);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.contains("(4 changed since, as the log says)"),
+        "{text}"
+    );
+    let (code, text) = freed(5);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("unequal 1"), "{text}");
+}
+
+#[test]
+fn memory_that_was_reserved_later_is_explained_up_to_the_memory_line() {
+    // the line says 512 KiB more than memblock had: 128 pages
+    let line = |kib: &str, pages: u64| {
+        run(&capture(|text| {
+            let old = "8193 1000 fffffc0000000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 ffffffff 0";
+            let new = format!(
+                "8193 {pages} fffffc0002000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 1ffffffff 0"
+            );
+            assert!(text.contains(old));
+            text.replace(old, &new).replace("17016K reserved", kib)
+        }))
+    };
+    let (code, text) = line("17528K reserved", 127);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(line("17528K reserved", 129).0, Some(1));
+    assert_eq!(line("17016K reserved", 4).0, Some(1));
+}
+
+#[test]
+fn what_cannot_be_read_is_said_and_fails() {
+    let (code, text) = run("@@dmesg\nhello\n@@end\n");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("not read"), "{text}");
+    let (code, text) = run(&capture(|text| text.replace("9200 20 ", "9200 many ")));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("is no run of struct pages"), "{text}");
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    assert_eq!(golden(&[folder.path()]).status.code(), Some(2));
+    assert_eq!(
+        golden(&[&folder.path().join("missing")]).status.code(),
+        Some(2)
+    );
+}
+
+#[test]
+fn too_few_compared_pages_fail_where_that_was_asked_for() {
+    let folder = tempfile::tempdir().expect("there is room for a file");
+    let file = folder.path().join("small.txt");
+    std::fs::write(&file, capture(|text| text)).expect("there is room for a file");
+    let at_least = |percent: &str| {
+        golden(&[Path::new("--at-least"), Path::new(percent), &file])
+            .status
+            .code()
+    };
+    assert_eq!(at_least("99.6"), Some(0));
+    assert_eq!(at_least("99.7"), Some(1));
+}
+
+/// The captures themselves take a release build; here only that they are where they are expected.
+#[test]
+fn captures_of_real_kernels_agree_where_they_are_at_hand() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden");
+    let small = folder.join("k612-1n-2g.txt");
+    if !small.is_file() {
+        eprintln!("skipped: {} is not here", small.display());
+        return;
+    }
+    let output = golden(&[&small, &folder.join("a73-16k-1n-1g.txt")]);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+}

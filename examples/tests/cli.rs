@@ -1,0 +1,269 @@
+//! The programs as a user runs them: what they print, what they leave, how they end.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use study::record::{Record, SCHEMA};
+
+/// The built example; cargo builds all examples before it runs these tests.
+fn example(name: &str) -> Command {
+    let test = std::env::current_exe().unwrap();
+    let mut path: PathBuf = test.parent().unwrap().parent().unwrap().into();
+    path.extend(["examples", name]);
+    Command::new(path)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn sweep(folder: &Path, args: &[&str]) -> Output {
+    let mut command = example("sweep");
+    command.arg("--out").arg(folder).args(args);
+    command.output().unwrap()
+}
+
+/// Runs a sweep that must be refused with `status`; what it says on stderr.
+fn refused(args: &[&str], status: i32) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let output = sweep(folder.path(), args);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{args:?}: {said}");
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        0,
+        "nothing was run, so nothing is kept"
+    );
+    said
+}
+
+fn records(folder: &Path) -> Vec<Record> {
+    let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap();
+    let lines = std::fs::read_to_string(file.path()).unwrap();
+    let lines = lines.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_sweep_prints_every_contestant_and_keeps_a_record_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = sweep(
+        folder.path(),
+        &[
+            "--memory",
+            "512M",
+            "--nodes",
+            "2",
+            "--threads",
+            "1,2",
+            "--oversubscribe",
+            "--rounds",
+            "3",
+        ],
+    );
+    let (said, complained) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{said}{complained}");
+    for writer in ["limit", "memset", "zero", "template", "stream"] {
+        let rows = said.lines().filter(|line| {
+            let mut words = line.split_whitespace();
+            words.next().is_some_and(|word| word.parse::<u64>().is_ok())
+                && words.next() == Some(writer)
+        });
+        assert_eq!(rows.count(), 2, "{writer} with 1 and 2 threads: {said}");
+    }
+    assert!(
+        said.contains("3 rounds of 3: ratios are indications"),
+        "{said}"
+    );
+
+    let records = records(folder.path());
+    assert_eq!(records.len(), 3 * 2 * 5, "rounds × threads × contestants");
+    for record in &records {
+        assert_eq!(record.schema, SCHEMA);
+        assert_eq!(record.layout.nodes, 2);
+        assert_eq!(record.layout.pages, record.layout.sections * 32768);
+        let by_node: u64 = record.nodes.iter().map(|node| node.pages).sum();
+        let by_worker: u64 = record.workers.iter().map(|worker| worker.pages).sum();
+        assert_eq!(
+            by_node, record.layout.pages,
+            "every page by exactly one node"
+        );
+        assert_eq!(by_worker, record.layout.pages, "and by exactly one worker");
+        assert_eq!(record.workers.len() as u64, record.settings.threads);
+        assert!(record.write_ns > 0);
+        assert!(!record.host.kernel.is_empty());
+    }
+    let mut places: Vec<u64> = records[..10].iter().map(|record| record.place).collect();
+    places.sort_unstable();
+    assert_eq!(
+        places,
+        (0..10).collect::<Vec<_>>(),
+        "a round runs everything once"
+    );
+}
+
+#[test]
+fn every_scheduler_and_placement_on_one_node_sweeps() {
+    for scheduler in ["static", "padata", "deque", "rayon"] {
+        let folder = tempfile::tempdir().unwrap();
+        let args = [
+            "--memory",
+            "256M",
+            "--threads",
+            "1",
+            "--rounds",
+            "1",
+            "--writers",
+            "zero",
+        ];
+        let output = sweep(
+            folder.path(),
+            &[&args[..], &["--scheduler", scheduler]].concat(),
+        );
+        assert!(
+            output.status.success(),
+            "{scheduler}: {}",
+            text(&output.stderr)
+        );
+        assert!(
+            records(folder.path())
+                .iter()
+                .all(|record| record.settings.scheduler == scheduler)
+        );
+    }
+}
+
+#[test]
+fn no_threads_are_refused() {
+    let said = refused(&["--memory", "256M", "--threads", "0"], 2);
+    assert!(said.contains("ask for at least 1"), "{said}");
+}
+
+#[test]
+fn more_threads_than_cpus_are_refused_with_the_cpus() {
+    let said = refused(&["--memory", "256M", "--threads", "100000"], 2);
+    assert!(
+        said.contains("100000 threads") && said.contains("oversubscri"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let said = refused(&["--layout", "/no/such/log"], 2);
+    assert!(said.contains("/no/such/log"), "{said}");
+}
+
+#[test]
+fn a_file_that_is_no_boot_log_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("letter.txt");
+    std::fs::write(&file, "Dear Sir,\nno kernel was booted here.\n").unwrap();
+    let said = refused(&["--layout", file.to_str().unwrap()], 2);
+    assert!(said.contains("letter.txt"), "{said}");
+}
+
+#[test]
+fn impossible_sizes_are_refused() {
+    for size in ["0", "12X", "1M", "1000P"] {
+        let said = refused(&["--memory", size], 2);
+        assert!(said.len() > 20, "{size}: {said}");
+    }
+}
+
+#[test]
+fn nodes_that_overlap_are_refused_with_both_named() {
+    let said = refused(&["--node", "0=0-4G", "--node", "1=3G-6G"], 2);
+    assert!(
+        said.contains('0') && said.contains('1') && said.contains("overlap"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_map_that_does_not_fit_says_what_would() {
+    let said = refused(&["--memory", "48T"], 3);
+    assert!(said.contains("bytes") && said.contains("fits"), "{said}");
+}
+
+#[test]
+fn an_unknown_writer_is_answered_with_those_there_are() {
+    let said = refused(&["--memory", "256M", "--writers", "zero,pencil"], 2);
+    assert!(
+        said.contains("pencil") && said.contains("template"),
+        "{said}"
+    );
+}
+
+/// A boot log of our own making; `unavailable` is what it claims of the hole at 0x9f000.
+fn log(unavailable: u64) -> String {
+    format!(
+        "[    0.000000] Linux version 6.12.1 (x86_64-linux-gnu-gcc) #1 SMP\n\
+         [    0.000000] Command line: quiet\n\
+         [    0.000000] BIOS-provided physical RAM map:\n\
+         [    0.000000] BIOS-e820: [mem 0x0000000000000000-0x000000000009fbff] usable\n\
+         [    0.000000] BIOS-e820: [mem 0x000000000009fc00-0x000000000009ffff] reserved\n\
+         [    0.000000] BIOS-e820: [mem 0x0000000000100000-0x000000007fffffff] usable\n\
+         [    0.000000] e820: update [mem 0x00000000-0x00000fff] usable ==> reserved\n\
+         [    0.000000] e820: remove [mem 0x000a0000-0x000fffff] usable\n\
+         [    0.000000] Zone ranges:\n\
+         [    0.000000]   DMA      [mem 0x0000000000001000-0x0000000000ffffff]\n\
+         [    0.000000]   DMA32    [mem 0x0000000001000000-0x000000007fffffff]\n\
+         [    0.000000]   Normal   empty\n\
+         [    0.000000]   Device   empty\n\
+         [    0.000000] Movable zone start for each node\n\
+         [    0.000000] Early memory node ranges\n\
+         [    0.000000]   node   0: [mem 0x0000000000001000-0x000000000009efff]\n\
+         [    0.000000]   node   0: [mem 0x0000000000100000-0x000000007fffffff]\n\
+         [    0.000000] Initmem setup node 0 [mem 0x0000000000001000-0x000000007fffffff]\n\
+         [    0.000000] On node 0, zone DMA: 1 pages in unavailable ranges\n\
+         [    0.000000] On node 0, zone DMA: {unavailable} pages in unavailable ranges\n\
+         [    0.000000] Built 1 zonelists, mobility grouping on.  Total pages: 524190\n\
+         [    0.000000] Policy zone: DMA32\n"
+    )
+}
+
+fn boot(log: &str) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("log.txt");
+    std::fs::write(&file, log).unwrap();
+    example("boot").arg(file).output().unwrap()
+}
+
+#[test]
+fn a_boot_that_agrees_ends_with_0_and_shows_its_zones() {
+    let output = boot(&log(97));
+    let said = text(&output.stdout);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{said}{}",
+        text(&output.stderr)
+    );
+    assert!(said.contains(": equal ("), "{said}");
+    assert!(
+        said.contains("Node 0, zone    DMA32\n        spanned  520192"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_boot_that_differs_ends_with_1_and_shows_where() {
+    let output = boot(&log(98));
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let line = said
+        .lines()
+        .find(|line| line.contains("98 pages in unavailable ranges"))
+        .unwrap_or_else(|| panic!("{said}"));
+    assert!(line.starts_with("differs"), "{line}");
+}
+
+#[test]
+fn a_boot_log_that_is_none_ends_with_2() {
+    let output = boot("nothing of the kind\n");
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("log.txt"));
+}
