@@ -1,5 +1,6 @@
 //! What a kernel would print for a boot log, beside what it did print.
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -27,48 +28,60 @@ const EXIT_CODES: &str = "\
 Exit status:
   0  every figure that can be compared is equal
   1  a figure differs
-  2  a file cannot be read, or is of a machine that is not modelled";
+  2  a file cannot be read, is of a machine that is not modelled, or prints nothing to compare";
+
+const DIFFERENT: u8 = 1;
+const UNREADABLE: u8 = 2;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let statuses = args.files.iter().map(|file| match boot(file, &args) {
-        Ok(true) => 0,
-        Ok(false) => 1,
-        Err(error) => {
-            eprintln!("boot: {error}");
-            2
+    let mut out = std::io::stdout().lock();
+    let mut status = 0;
+    for file in &args.files {
+        match boot(&mut out, file, &args) {
+            Ok(one) => status = status.max(one),
+            Err(error) => {
+                eprintln!("boot: {error}");
+                status = UNREADABLE;
+            }
         }
-    });
-    ExitCode::from(statuses.max().unwrap_or(2))
+    }
+    ExitCode::from(status)
 }
 
-/// Prints one machine; whether nothing differs.
-fn boot(file: &Path, args: &Args) -> Result<bool, MachineError> {
+#[derive(Debug, thiserror::Error)]
+enum BootError {
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    #[error("stdout: {0}")]
+    Output(#[from] io::Error),
+}
+
+/// Prints one machine; its exit status.
+fn boot(out: &mut impl Write, file: &Path, args: &Args) -> Result<u8, BootError> {
     let layout = MachineLayout::open(file)?;
-    println!("{}: {}", layout.file, layout.provenance);
+    writeln!(out, "{}: {}", layout.file, layout.provenance)?;
     for contradiction in &layout.provenance.contradictions {
-        println!("  {contradiction}");
+        writeln!(out, "  {contradiction}")?;
     }
     let report = check(&layout);
     if let Some(choice) = &report.choice {
-        println!("model: {}", choice.profile);
+        writeln!(out, "model: {}", choice.profile)?;
     }
-    print!("\n{}", lines(&report));
+    write!(out, "\n{}", lines(&report))?;
     let zones = geometry(&layout, &report);
     if let (Some(geometry), false) = (&zones, args.no_zoneinfo) {
-        print!("\n{}", geometry.zoneinfo());
+        write!(out, "\n{}", geometry.zoneinfo())?;
     }
-    let agrees = report.agrees();
-    if let Some(error) = &report.error {
-        println!("\nno memory map: {error}");
-    }
-    println!(
-        "\n{}: {} ({})\n",
-        layout.file,
-        if agrees { "equal" } else { "different" },
-        report.tally()
-    );
-    Ok(agrees)
+    let tally = report.tally();
+    let (verdict, status) = match (&report.error, tally.differs, tally.equal) {
+        (Some(error), ..) => (format!("no memory map: {error}"), UNREADABLE),
+        (None, 0, 0) => ("nothing to compare".to_owned(), UNREADABLE),
+        (None, 0, _) => ("equal".to_owned(), 0),
+        (None, ..) => ("different".to_owned(), DIFFERENT),
+    };
+    writeln!(out, "\n{}: {verdict} ({tally})\n", layout.file)?;
+    Ok(status)
 }
 
 /// Our verdict on every line of the kernel's, and our own line where it is another.

@@ -175,9 +175,9 @@ fn impossible_sizes_are_refused() {
 
 #[test]
 fn nodes_that_overlap_are_refused_with_both_named() {
-    let said = refused(&["--node", "0=0-4G", "--node", "1=3G-6G"], 2);
+    let said = refused(&["--node", "0:0-4G", "--node", "1:3G-6G"], 2);
     assert!(
-        said.contains('0') && said.contains('1') && said.contains("overlap"),
+        said.contains("both claim") && said.contains("0x00000000c0000000"),
         "{said}"
     );
 }
@@ -266,4 +266,76 @@ fn a_boot_log_that_is_none_ends_with_2() {
     let output = boot("nothing of the kind\n");
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
     assert!(text(&output.stderr).contains("log.txt"));
+}
+
+#[test]
+fn a_log_without_figures_is_not_called_equal() {
+    let (head, _) = log(97)
+        .split_once("Zone ranges")
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .unwrap();
+    let output = boot(&head);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("nothing to compare"), "{said}");
+}
+
+#[test]
+fn threads_and_writers_named_twice_run_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = sweep(
+        folder.path(),
+        &[
+            "--memory",
+            "256M",
+            "--threads",
+            "1,1",
+            "--writers",
+            "zero,zero",
+            "--rounds",
+            "1",
+        ],
+    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(records(folder.path()).len(), 2, "the limit and zero");
+}
+
+#[test]
+fn absurd_oversubscription_is_refused() {
+    for threads in ["1000000000", "18446744073709551615"] {
+        let said = refused(
+            &["--memory", "256M", "--oversubscribe", "--threads", threads],
+            2,
+        );
+        assert!(said.contains("ask for at most"), "{said}");
+    }
+}
+
+#[test]
+fn memory_beyond_all_addresses_is_refused() {
+    let said = refused(&["--node", "0:60P-61P"], 2);
+    assert!(said.contains("46 bits"), "{said}");
+}
+
+#[test]
+fn kernels_that_are_not_modelled_are_refused() {
+    for version in ["2.4", "99.9", "new"] {
+        let said = refused(&["--memory", "256M", "--kernel", version], 2);
+        assert!(said.contains(version), "{said}");
+    }
+}
+
+#[test]
+fn output_that_cannot_be_kept_is_an_error_and_no_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("log.txt");
+    std::fs::write(&file, log(97)).unwrap();
+    let full = std::fs::File::create("/dev/full").unwrap();
+    let output = example("boot").arg(&file).stdout(full).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("stdout") && !said.contains("panicked"),
+        "{said}"
+    );
 }

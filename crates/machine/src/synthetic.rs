@@ -65,6 +65,14 @@ pub enum SyntheticError {
         /// The range.
         range: PhysRange,
     },
+    /// A range of a node ends above all addresses.
+    #[error("node {node}: {range} ends above what {ADDRESS_BITS} bits can address (64T)")]
+    Beyond {
+        /// The node.
+        node: NodeId,
+        /// The range.
+        range: PhysRange,
+    },
     /// Two nodes claim the same memory.
     #[error(
         "nodes {first} and {second} both claim {range}; one address has one node: correct the ranges"
@@ -140,6 +148,7 @@ fn placed(start: u64, end: u64) -> impl Iterator<Item = PhysRange> {
 /// # Errors
 /// * [`SyntheticError::NoNodes`] without a range.
 /// * [`SyntheticError::NotPages`] where a range is empty or not in whole pages.
+/// * [`SyntheticError::Beyond`] where a range ends above 64 TiB.
 /// * [`SyntheticError::Overlap`] where two ranges share an address.
 pub fn explicit(claims: &[(NodeId, PhysRange)]) -> Result<MachineLayout, SyntheticError> {
     if claims.is_empty() {
@@ -151,6 +160,9 @@ pub fn explicit(claims: &[(NodeId, PhysRange)]) -> Result<MachineLayout, Synthet
         let whole = range.start().get() % PAGE == 0 && range.end().get() % PAGE == 0;
         if range.is_empty() || !whole {
             return Err(SyntheticError::NotPages { node, range });
+        }
+        if range.end().get() > 1 << ADDRESS_BITS {
+            return Err(SyntheticError::Beyond { node, range });
         }
     }
     for pair in sorted.windows(2) {

@@ -29,12 +29,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", requires = "memory", default_value_t = 1)]
     pub(crate) nodes: u64,
 
-    /// A range of a made-up machine's memory, such as 0=0-4G; may be repeated
-    #[arg(long, value_name = "NODE=START-END")]
+    /// A range of a made-up machine's memory, such as 0:0-4G; may be repeated
+    #[arg(long, value_name = "NODE:START-END")]
     pub(crate) node: Vec<String>,
 
-    /// The kernel to model, where the layout does not say
-    #[arg(long, value_name = "VERSION")]
+    /// The kernel to model, instead of the layout's own: 4.0 to 7.3
+    #[arg(long, value_name = "VERSION", value_parser = kernel)]
     pub(crate) kernel: Option<KernelVersion>,
 
     /// Numbers of threads [default: 1, 2, 4, … all allowed CPUs]
@@ -97,6 +97,17 @@ fn writer(name: &str) -> Result<&'static dyn PageWriter, String> {
             writers::all().iter().map(|writer| writer.name()),
         )
     })
+}
+
+fn kernel(text: &str) -> Result<KernelVersion, String> {
+    let version: KernelVersion = text.parse().map_err(|error| format!("{error}"))?;
+    let modelled = KernelVersion::new(4, 0)..=KernelVersion::V7_3;
+    match modelled.contains(&version) {
+        true => Ok(version),
+        false => Err(format!(
+            "{version} is not modelled; name one from 4.0 to 7.3"
+        )),
+    }
 }
 
 fn scheduler(name: &str) -> Result<&'static dyn Scheduler, String> {

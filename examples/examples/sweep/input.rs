@@ -28,6 +28,8 @@ pub(crate) enum InputError {
     },
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    #[error("{file} has no memory that {profile} could have struct pages for")]
+    NoSections { file: String, profile: String },
     #[error("{file}: {source}")]
     Geometry { file: String, source: GeometryError },
 }
@@ -44,6 +46,12 @@ impl Input {
                 file: layout.file.clone(),
                 source,
             })?;
+        if geometry.sections().count() == 0 {
+            return Err(InputError::NoSections {
+                file: layout.file,
+                profile: geometry.profile().to_string(),
+            });
+        }
         Ok(Self { layout, geometry })
     }
 }

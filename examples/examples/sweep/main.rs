@@ -42,6 +42,11 @@ fn main() -> ExitCode {
 
 type Failure = (u8, String);
 
+/// Nobody reads what we print any more, or it cannot be kept.
+fn unsaid(error: std::io::Error) -> Failure {
+    (FAILED, format!("stdout: {error}"))
+}
+
 fn unusable(error: impl ToString) -> Failure {
     (UNUSABLE, error.to_string())
 }
@@ -51,7 +56,8 @@ fn run(args: &Args) -> Result<(), Failure> {
     let topology = say::topology().map_err(unusable)?;
     let design = design(args, &topology)?;
     let Input { layout, geometry } = Input::of(args).map_err(unusable)?;
-    say::layout(&layout, &geometry);
+    let mut out = std::io::stdout().lock();
+    say::layout(&mut out, &layout, &geometry).map_err(unsaid)?;
     let plan = Plan::new(&geometry).map_err(unusable)?;
 
     let began = Instant::now();
@@ -84,12 +90,8 @@ fn run(args: &Args) -> Result<(), Failure> {
         SweepError::Engine(_) | SweepError::Empty => unusable(error),
         error => (FAILED, error.to_string()),
     })?;
-    say::result(
-        &layout,
-        &measured,
-        &Summary::of(&measured, args.seed),
-        output.path(),
-    );
+    let summary = Summary::of(&measured, args.seed);
+    say::result(&mut out, &layout, &measured, &summary, output.path()).map_err(unsaid)?;
     if cancel.is_cancelled() {
         return Err((
             FAILED,
@@ -106,7 +108,7 @@ fn design<'a>(args: &Args, topology: &Topology) -> Result<Design<'a>, Failure> {
     };
     let threads = match args.threads.as_slice() {
         [] => sweep::doubling(topology.allowed_cpus.len()),
-        threads => threads.to_vec(),
+        threads => distinct(threads, |threads| *threads),
     };
     // every number of threads is looked at before hours are spent on the first
     for &threads in &threads {
@@ -125,7 +127,7 @@ fn design<'a>(args: &Args, topology: &Topology) -> Result<Design<'a>, Failure> {
     Ok(Design {
         name: format!("sweep-{seconds}-{}", std::process::id()),
         threads,
-        writers: args.writers.clone(),
+        writers: distinct(&args.writers, |writer| writer.name()),
         scheduler: args.scheduler,
         placement: args.placement,
         spread: Spread::default(),
@@ -140,4 +142,15 @@ fn design<'a>(args: &Args, topology: &Topology) -> Result<Design<'a>, Failure> {
         }),
         seed: args.seed,
     })
+}
+
+/// Each once, in the order in which they were first named.
+fn distinct<T: Copy, K: PartialEq>(items: &[T], key: impl Fn(&T) -> K) -> Vec<T> {
+    let mut kept: Vec<T> = Vec::new();
+    for item in items {
+        if !kept.iter().any(|other| key(other) == key(item)) {
+            kept.push(*item);
+        }
+    }
+    kept
 }

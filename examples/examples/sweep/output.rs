@@ -29,12 +29,15 @@ impl Output {
         placement: &'static str,
     ) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
+        let path = folder.join(format!("{sweep}.jsonl"));
+        // found out now, not after the first run
+        std::fs::File::create_new(&path)?;
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left") {
             bar.set_style(style);
         }
         Ok(Self {
-            path: folder.join(format!("{sweep}.jsonl")),
+            path,
             sweep,
             layout,
             host,

@@ -1,5 +1,6 @@
 //! What a sweep tells a person.
 
+use std::io::{self, Write};
 use std::path::Path;
 
 use deferred_init::Topology;
@@ -34,33 +35,61 @@ pub(crate) fn topology() -> Result<Topology, String> {
 }
 
 /// Where the layout comes from, and what it is.
-pub(crate) fn layout(layout: &MachineLayout, geometry: &Geometry) {
+pub(crate) fn layout(
+    out: &mut impl Write,
+    layout: &MachineLayout,
+    geometry: &Geometry,
+) -> io::Result<()> {
     let profile = geometry.profile();
     let sections = geometry.sections();
-    let bytes =
-        sections.count() * sections.pages_per_section() * u64::from(profile.struct_page_bytes);
-    let with_memory = geometry
-        .nodes()
-        .iter()
-        .filter(|node| node.has_memory())
-        .count();
-    println!("layout: {}: {}", source(layout), layout.provenance);
-    println!(
-        "model:  {profile}; {:.2} GiB on {with_memory} node{}, {} sections, memmap {:.1} MiB",
+    let with_memory = geometry.nodes().iter().filter(|node| node.has_memory());
+    writeln!(out, "layout: {}: {}", source(layout), layout.provenance)?;
+    writeln!(
+        out,
+        "model:  {profile}; {:.2} GiB on {}, {}, memmap {}",
         layout.memory_bytes() as f64 / f64::from(1 << 30),
-        if with_memory == 1 { "" } else { "s" },
-        sections.count(),
-        bytes as f64 / f64::from(1 << 20),
-    );
+        count(with_memory.count() as u64, "node"),
+        count(sections.count(), "section"),
+        mebibytes(memmap_bytes(geometry)),
+    )?;
     for node in geometry.nodes() {
         let early = match node.first_deferred {
             Some(pfn) => format!("first_deferred_pfn {pfn}"),
             None => "all early".to_owned(),
         };
-        println!(
+        writeln!(
+            out,
             "        node {}: {} pages present, {early}",
             node.id, node.present
-        );
+        )?;
+    }
+    let cache = sys::last_level_cache().map_or(0, |cache| cache.bytes);
+    if memmap_bytes(geometry) < 8 * cache {
+        writeln!(
+            out,
+            "        the memmap is less than 8 times the last-level cache ({}): \
+             rates are in part the cache's",
+            mebibytes(cache),
+        )?;
+    }
+    Ok(())
+}
+
+fn memmap_bytes(geometry: &Geometry) -> u64 {
+    let sections = geometry.sections();
+    let page = u64::from(geometry.profile().struct_page_bytes);
+    sections.count() * sections.pages_per_section() * page
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+/// `1 node`, `2 nodes`.
+fn count(number: u64, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
     }
 }
 
@@ -74,38 +103,55 @@ pub(crate) fn source(layout: &MachineLayout) -> &str {
 
 /// The table and what goes with it.
 pub(crate) fn result(
+    out: &mut impl Write,
     layout: &MachineLayout,
     measured: &Measured,
     summary: &Summary,
     records: &Path,
-) {
+) -> io::Result<()> {
     let warm_up = &measured.warm_up;
-    println!(
-        "host:   {} workers, {}; first touch {:.1} ms; limit {}",
-        warm_up.workers.len(),
-        warm_up.placement.to_string().trim_end(),
-        measured.fault.as_secs_f64() * 1e3,
-        measured.limit.name(),
-    );
-    for failure in &warm_up.unpinned {
-        println!("        {failure}");
+    let workers = count(warm_up.workers.len() as u64, "worker");
+    writeln!(out, "host:   {workers}; limit {}", measured.limit.name())?;
+    match measured.mapped {
+        true => writeln!(
+            out,
+            "        first touch {:.1} ms; {}",
+            measured.fault.as_secs_f64() * 1e3,
+            warm_up.placement.to_string().trim_end().replace('\n', "; "),
+        )?,
+        false => writeln!(
+            out,
+            "        no address range is long enough: one allocation a section, \
+             first touch and placement are not known",
+        )?,
     }
-    print!("\n{}\n", summary.table());
-    if summary.rounds < MIN_ROUNDS {
-        println!(
-            "{} rounds of {}: ratios are indications (~); a verdict takes {MIN_ROUNDS} (--rounds {MIN_ROUNDS})",
-            summary.rounds, measured.planned_rounds,
-        );
+    for failure in &warm_up.unpinned {
+        writeln!(out, "        {failure}")?;
+    }
+    if summary.rounds == 0 {
+        writeln!(out, "no round was whole: there is nothing to show")?;
     } else {
-        println!(
-            "{} rounds; ratios with their 95 % intervals",
-            summary.rounds
-        );
+        write!(out, "\n{}\n", summary.table())?;
+        writeln!(out, "{}", basis(measured, summary))?;
     }
     for figure in layout.figures.iter() {
         if let FigureKind::DeferredInit { .. } = figure.kind {
-            println!("its own kernel: {}", figure.at.text);
+            writeln!(out, "its own kernel: {}", figure.at.text)?;
         }
     }
-    println!("records: {}", records.display());
+    writeln!(out, "records: {}", records.display())
+}
+
+/// What the ratios rest on.
+fn basis(measured: &Measured, summary: &Summary) -> String {
+    let rounds = count(summary.rounds as u64, "round");
+    if summary.rounds < MIN_ROUNDS {
+        format!(
+            "{rounds} of {}: ratios are indications (~); a verdict takes {MIN_ROUNDS} \
+             (--rounds {MIN_ROUNDS})",
+            measured.planned_rounds,
+        )
+    } else {
+        format!("{rounds}; ratios with their 95 % intervals")
+    }
 }

@@ -72,6 +72,9 @@ impl fmt::Display for Seat {
     }
 }
 
+/// The most workers that may share a CPU.
+pub const MOST_ON_A_CPU: usize = 64;
+
 /// Why wishes for workers cannot be met.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -90,6 +93,17 @@ pub enum ChooseError {
         allowed: usize,
         /// Those CPUs.
         cpus: CpuSet,
+    },
+    /// More workers on a CPU than could ever be of use.
+    #[error(
+        "{asked} threads on {allowed} CPUs are more than {MOST_ON_A_CPU} on each; ask for at most {most}",
+        most = allowed * MOST_ON_A_CPU
+    )]
+    FarTooManyThreads {
+        /// Workers asked for.
+        asked: usize,
+        /// CPUs that they may use.
+        allowed: usize,
     },
     /// A node that the host does not have.
     #[error("node {node} is not one of the nodes {online}")]
@@ -153,6 +167,12 @@ pub fn choose(topology: &Topology, wishes: &WorkerChoice) -> Result<Vec<Seat>, C
                 asked,
                 allowed: order.len(),
                 cpus: order.iter().map(|(_, cpu)| *cpu).collect(),
+            });
+        }
+        Some(asked) if asked.div_ceil(order.len()) > MOST_ON_A_CPU => {
+            return Err(ChooseError::FarTooManyThreads {
+                asked,
+                allowed: order.len(),
             });
         }
         Some(asked) => asked,

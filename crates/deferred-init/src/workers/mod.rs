@@ -9,6 +9,6 @@ mod crew;
 mod pin;
 mod start;
 
-pub use choose::{ChooseError, Pinning, Seat, Spread, WorkerChoice, choose};
+pub use choose::{ChooseError, MOST_ON_A_CPU, Pinning, Seat, Spread, WorkerChoice, choose};
 pub use crew::{Crew, CrewError, PinFailure};
 pub use start::Start;

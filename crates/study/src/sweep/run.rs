@@ -91,6 +91,8 @@ pub struct Measured {
     pub times: Vec<Vec<f64>>,
     /// The fill that is the limit.
     pub limit: &'static Fill,
+    /// Whether the map lies in one address range: else first touch and placement are not known.
+    pub mapped: bool,
     /// Time of the first touch of all struct pages.
     pub fault: Duration,
     /// Struct pages.
@@ -141,6 +143,7 @@ pub fn run(
         times: vec![Vec::new(); cells.len()],
         cells,
         limit,
+        mapped: runner.map.mapping().is_some(),
         fault: warm_up.phases.fault,
         pages: warm_up.total().pages,
         bytes: warm_up.total().bytes,

@@ -134,7 +134,10 @@ impl Summary {
                 format!("{:.2}", row.gb_a_second),
                 format!("{:.2}", row.speed_up.median()),
                 row.of_limit.to_string(),
-                format!("{:.1}%", row.spread * 100.0),
+                match self.rounds {
+                    0..4 => "–".to_owned(),
+                    _ => format!("{:.1}%", row.spread * 100.0),
+                },
             ]);
         }
         table
