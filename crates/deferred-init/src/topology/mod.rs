@@ -201,7 +201,7 @@ impl Topology {
     /// `candidates` by ascending distance from a node, equally near ones by number.
     pub fn by_distance(&self, from: NodeId, candidates: &[NodeId]) -> Vec<NodeId> {
         let mut sorted = candidates.to_vec();
-        sorted.sort_by_key(|node| (self.distance(from, *node), *node));
+        sorted.sort_by_cached_key(|node| (self.distance(from, *node), *node));
         sorted
     }
 
