@@ -50,6 +50,8 @@ pub struct Behaviour {
     pub debugfs: DebugfsStyle,
     /// What the kernel makes of `reserve_mem=`.
     pub reserve_mem: ReserveMem,
+    /// How the areas of a kexec hand-over are sized.
+    pub kho: KhoSizing,
 }
 
 /// What is taken off the size of memory to estimate the free pages.
@@ -113,6 +115,19 @@ pub enum ReserveMem {
     Reports,
 }
 
+/// How the scratch areas of a kexec hand-over are sized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum KhoSizing {
+    /// The kernel knows no such hand-over (before 6.16).
+    Absent,
+    /// The low area is rounded before it is taken off the global one, and sizes that were given
+    /// for both are not rounded.
+    LowRoundedFirst,
+    /// Everything is rounded at the end (since 7.2).
+    RoundedLast,
+}
+
 const UP_TO_6_1: MemblockFlags = MemblockFlags::HOTPLUG
     .union(MemblockFlags::MIRROR)
     .union(MemblockFlags::NOMAP)
@@ -139,6 +154,7 @@ impl Behaviour {
         reserve_line: ReserveLine::Plain,
         debugfs: DebugfsStyle::Range,
         reserve_mem: ReserveMem::Absent,
+        kho: KhoSizing::Absent,
     };
     /// Linux 6.12 with the fixes of its stable series up to 6.12.117.
     pub const V6_12: Self = Self {
@@ -161,6 +177,7 @@ impl Behaviour {
         estimated_free: EstimatedFree::KernelReserved,
         reserve_line: ReserveLine::NodeAndFlags,
         debugfs: DebugfsStyle::LowestFlag,
+        kho: KhoSizing::LowRoundedFirst,
         ..Self::V6_12
     };
     /// Linux 7.3.
@@ -170,6 +187,7 @@ impl Behaviour {
         hugetlb_call: true,
         debugfs: DebugfsStyle::AllFlags,
         reserve_mem: ReserveMem::Reports,
+        kho: KhoSizing::RoundedLast,
         ..Self::V6_18
     };
 
@@ -179,7 +197,14 @@ impl Behaviour {
             (0..=5, _) | (6, 0..=11) => Self::V6_1,
             (6, 12..=15) => Self::V6_12,
             (6, _) | (7, 0) => Self::V6_18,
-            (7, 1..=2) => Self {
+            (7, 1) => Self {
+                known_flags: Self::V6_18.known_flags,
+                hugetlb_call: false,
+                debugfs: DebugfsStyle::LowestFlag,
+                kho: KhoSizing::LowRoundedFirst,
+                ..Self::V7_3
+            },
+            (7, 2) => Self {
                 known_flags: Self::V6_18.known_flags,
                 hugetlb_call: false,
                 debugfs: DebugfsStyle::LowestFlag,

@@ -193,6 +193,9 @@ impl Memblock {
     }
 
     /// Doubles an array that has to take `range`. `Linux: memblock_double_array`.
+    ///
+    /// The old place is freed before the new one is reserved, as in Linux, where that freeing can
+    /// make the other array grow onto the new place.
     fn double(&mut self, which: Which, range: PhysRange) -> Result<(), MemblockError> {
         let capacity = self.arrays.max(which);
         if !self.arrays.resize_allowed {

@@ -1,0 +1,3 @@
+//! One file a historical bug.
+
+mod skip_lost_valid_pages;
