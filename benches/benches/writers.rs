@@ -3,8 +3,6 @@
 //! For watching one writer while it is being worked on. What is faster than what is judged by
 //! `cargo xtask perf`, which runs all of them side by side.
 
-use std::mem::MaybeUninit;
-
 use benches::kernel::{self, LinkedRun};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use memmap_core::{StructPageSize, limit, writers};
@@ -16,7 +14,7 @@ fn writers(criterion: &mut Criterion) {
     for size in StructPageSize::ALL {
         let run = LinkedRun::new(size, 0x17_ffff_c000_0000, 0xffff_ea00_0000_0000, !0, 0);
         let image = run.image(size);
-        let mut memory = vec![MaybeUninit::new(1_u64); PAGES * size.words()];
+        let mut memory = vec![1_u64; PAGES * size.words()];
         let mut group = criterion.benchmark_group(format!("{}-byte pages", size.bytes()));
         group.throughput(Throughput::Elements(PAGES as u64));
         for writer in writers::all().iter().chain(writers::forced()) {
@@ -34,7 +32,7 @@ fn writers(criterion: &mut Criterion) {
 }
 
 fn fills(criterion: &mut Criterion) {
-    let mut memory = vec![MaybeUninit::new(1_u64); PAGES * 8];
+    let mut memory = vec![1_u64; PAGES * 8];
     let mut group = criterion.benchmark_group("streaming fills");
     group.throughput(Throughput::Bytes(size_of_val(memory.as_slice()) as u64));
     for fill in limit::fills().iter().filter(|fill| fill.is_available()) {

@@ -13,7 +13,6 @@
 //! | `c-memset-stosb` | a call that clears by `rep stosb`, then the fields |
 
 use std::fmt;
-use std::mem::MaybeUninit;
 
 use memmap_core::PageImage;
 use memmap_core::writers::{PageWriter, Zero};
@@ -66,7 +65,7 @@ impl PageWriter for DeviceWriter {
         self.name
     }
 
-    fn write(&self, image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+    fn write(&self, image: &PageImage, pages: &mut [u64]) {
         let words = image.size().words();
         assert!(pages.len().is_multiple_of(words), "not whole struct pages");
         let Some(run) = DeviceRun::of(image) else {
@@ -143,12 +142,11 @@ mod tests {
                     alike.with_word(1, 0, 64),
                 ] {
                     let length = 5 * size.words();
-                    let mut ours = vec![MaybeUninit::new(0x5a_u64); length + 32];
+                    let mut ours = vec![0x5a_u64; length + 32];
                     let mut theirs = ours.clone();
                     Zero.write(&image, &mut ours[16..16 + length]);
                     way.write(&image, &mut theirs[16..16 + length]);
-                    // SAFETY: both were initialised when they were made.
-                    let value = |word: &MaybeUninit<u64>| unsafe { word.assume_init() };
+                    let value = |word: &u64| *word;
                     let same = ours.iter().map(value).eq(theirs.iter().map(value));
                     assert!(same, "{way:?} {size:?}");
                 }

@@ -13,8 +13,6 @@
 //! | `c-template` | a template refreshed in memory, copied through general registers |
 //! | `c-movnti` | the same copy by non-temporal word stores, one fence a run |
 
-use std::mem::MaybeUninit;
-
 use memmap_core::{MAX_WORDS, PageImage, StructPageSize};
 
 /// What a run of normal pages has in common, as the C side takes it.
@@ -87,7 +85,7 @@ impl KernelWriter {
     ///
     /// # Panics
     /// Where `pages` is not a whole number of struct pages.
-    pub fn write(&self, size: StructPageSize, run: &LinkedRun, pages: &mut [MaybeUninit<u64>]) {
+    pub fn write(&self, size: StructPageSize, run: &LinkedRun, pages: &mut [u64]) {
         let words = size.words();
         assert!(pages.len().is_multiple_of(words), "not whole struct pages");
         let (start, count) = (pages.as_mut_ptr().cast::<u64>(), pages.len() / words);
@@ -181,12 +179,11 @@ mod tests {
                 for run in runs(size) {
                     for count in 0..9 {
                         let length = count * size.words();
-                        let mut ours = vec![MaybeUninit::new(CANARY); length + 32];
+                        let mut ours = vec![CANARY; length + 32];
                         let mut theirs = ours.clone();
                         writers::Zero.write(&run.image(size), &mut ours[16..16 + length]);
                         way.write(size, &run, &mut theirs[16..16 + length]);
-                        // SAFETY: both were initialised when they were made.
-                        let word = |word: &MaybeUninit<u64>| unsafe { word.assume_init() };
+                        let word = |word: &u64| *word;
                         let ours: Vec<u64> = ours.iter().map(word).collect();
                         let theirs: Vec<u64> = theirs.iter().map(word).collect();
                         assert_eq!(ours, theirs, "{way:?} {size:?} {count} pages");

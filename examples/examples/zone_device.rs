@@ -246,7 +246,7 @@ fn touch(memmap: &mut DeviceMemmap) -> Result<(Duration, Duration), Box<dyn std:
     let words = memmap.mapping_mut().words_mut(0..bytes)?;
     let start = Instant::now();
     for page in words.chunks_exact_mut(512) {
-        page[5].write(1);
+        page[5] = 1;
     }
     Ok((read / pages, start.elapsed() / pages))
 }

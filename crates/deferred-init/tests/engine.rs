@@ -1,7 +1,6 @@
 //! The engine leaves the same bytes whatever the writer, scheduler and workers, and says what went
 //! wrong where something did.
 
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use deferred_init::engine::{
@@ -191,7 +190,7 @@ impl PageWriter for Fragile {
         "fragile"
     }
 
-    fn write(&self, image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+    fn write(&self, image: &PageImage, pages: &mut [u64]) {
         assert!(
             self.calls.fetch_add(1, Ordering::Relaxed) != self.at,
             "call {} fails on purpose",
@@ -241,7 +240,7 @@ fn a_cancelled_run_says_what_is_done_and_is_completed_later() {
         fn name(&self) -> &'static str {
             "cancels"
         }
-        fn write(&self, image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+        fn write(&self, image: &PageImage, pages: &mut [u64]) {
             self.0.cancel();
             template().write(image, pages);
         }

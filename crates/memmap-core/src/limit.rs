@@ -15,7 +15,6 @@
 //! | `words` | plain Rust, the only one beside `stream-constant` off x86-64 |
 
 use core::fmt;
-use core::mem::MaybeUninit;
 
 use crate::image::{PageImage, StructPageSize};
 use crate::writers::{PageWriter, Path, Stream};
@@ -28,7 +27,7 @@ const WORD: u64 = u64::from_ne_bytes([PATTERN; 8]);
 pub struct Fill {
     name: &'static str,
     needs: Path,
-    run: fn(&mut [MaybeUninit<u64>]),
+    run: fn(&mut [u64]),
 }
 
 impl Fill {
@@ -43,7 +42,7 @@ impl Fill {
     }
 
     /// Fills `memory`; where the processor lacks the instructions, with the portable loop.
-    pub fn run(&self, memory: &mut [MaybeUninit<u64>]) {
+    pub fn run(&self, memory: &mut [u64]) {
         if self.is_available() {
             (self.run)(memory);
         } else {
@@ -145,7 +144,7 @@ pub const MAX_ROUNDS: usize = 61;
 
 /// The page writer with pages that are all the same. A remainder shorter than a page is filled
 /// word by word.
-fn stream_constant(memory: &mut [MaybeUninit<u64>]) {
+fn stream_constant(memory: &mut [u64]) {
     let image = PageImage::constant(StructPageSize::B64, [WORD; 12]);
     let whole = memory.len() / 8 * 8;
     let (pages, rest) = memory.split_at_mut(whole);
@@ -154,8 +153,8 @@ fn stream_constant(memory: &mut [MaybeUninit<u64>]) {
 }
 
 /// The portable loop.
-fn words(memory: &mut [MaybeUninit<u64>]) {
-    memory.fill(MaybeUninit::new(WORD));
+fn words(memory: &mut [u64]) {
+    memory.fill(WORD);
 }
 
 /// The fills of x86-64.
@@ -166,13 +165,12 @@ mod x86 {
         __m128i, __m256i, _mm_set1_epi8, _mm_sfence, _mm_stream_si64, _mm_stream_si128,
         _mm256_set1_epi8, _mm256_stream_si256,
     };
-    use core::mem::MaybeUninit;
 
     use super::{PATTERN, WORD};
 
     /// Splits `memory` into what lies before the first multiple of 64 bytes, whole turns of
     /// `turn` words, and the rest.
-    fn split(memory: &mut [MaybeUninit<u64>], turn: usize) -> [&mut [MaybeUninit<u64>]; 3] {
+    fn split(memory: &mut [u64], turn: usize) -> [&mut [u64]; 3] {
         let word = memory.as_ptr().addr() / 8;
         let lead = (word.next_multiple_of(8) - word).min(memory.len());
         let (lead, rest) = memory.split_at_mut(lead);
@@ -181,9 +179,9 @@ mod x86 {
         [lead, turns, rest]
     }
 
-    fn single(word: &mut MaybeUninit<u64>) {
+    fn single(word: &mut u64) {
         // SAFETY: a unique reference: valid, aligned to 8 bytes, ours alone.
-        unsafe { _mm_stream_si64(word.as_mut_ptr().cast(), WORD.cast_signed()) }
+        unsafe { _mm_stream_si64(core::ptr::from_mut(word).cast(), WORD.cast_signed()) }
     }
 
     fn fence() {
@@ -191,7 +189,7 @@ mod x86 {
         unsafe { _mm_sfence() }
     }
 
-    pub(super) fn sse2<const UNROLL: usize>(memory: &mut [MaybeUninit<u64>]) {
+    pub(super) fn sse2<const UNROLL: usize>(memory: &mut [u64]) {
         let [lead, turns, rest] = split(memory, 2 * UNROLL);
         lead.iter_mut().for_each(single);
         // SAFETY: every x86-64 processor has SSE2.
@@ -201,7 +199,7 @@ mod x86 {
     }
 
     #[target_feature(enable = "sse2")]
-    fn sse2_turns<const UNROLL: usize>(turns: &mut [MaybeUninit<u64>]) {
+    fn sse2_turns<const UNROLL: usize>(turns: &mut [u64]) {
         let value = _mm_set1_epi8(PATTERN.cast_signed());
         for turn in turns.chunks_exact_mut(2 * UNROLL) {
             for vector in turn.chunks_exact_mut(2) {
@@ -211,7 +209,7 @@ mod x86 {
         }
     }
 
-    pub(super) fn avx2<const UNROLL: usize>(memory: &mut [MaybeUninit<u64>]) {
+    pub(super) fn avx2<const UNROLL: usize>(memory: &mut [u64]) {
         let [lead, turns, rest] = split(memory, 4 * UNROLL);
         lead.iter_mut().for_each(single);
         // SAFETY: a fill is run only where the path that it needs was detected.
@@ -221,7 +219,7 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx2")]
-    fn avx2_turns<const UNROLL: usize>(turns: &mut [MaybeUninit<u64>]) {
+    fn avx2_turns<const UNROLL: usize>(turns: &mut [u64]) {
         let value = _mm256_set1_epi8(PATTERN.cast_signed());
         for turn in turns.chunks_exact_mut(4 * UNROLL) {
             for vector in turn.chunks_exact_mut(4) {
@@ -231,7 +229,7 @@ mod x86 {
         }
     }
 
-    pub(super) fn movnti(memory: &mut [MaybeUninit<u64>]) {
+    pub(super) fn movnti(memory: &mut [u64]) {
         let [lead, turns, rest] = split(memory, 8);
         lead.iter_mut().for_each(single);
         for turn in turns.chunks_exact_mut(8) {
@@ -241,7 +239,7 @@ mod x86 {
         fence();
     }
 
-    pub(super) fn rep_stosb(memory: &mut [MaybeUninit<u64>]) {
+    pub(super) fn rep_stosb(memory: &mut [u64]) {
         // SAFETY: 1. the destination is a unique slice of exactly the given number of bytes. 2. the
         //         direction flag is clear on entry, as the calling convention demands.
         unsafe {
@@ -266,11 +264,10 @@ mod tests {
             }
             for offset in 0..9 {
                 for length in (0..40).chain([64, 127, 128, 200]) {
-                    let mut buffer = [MaybeUninit::new(1_u64); 220];
+                    let mut buffer = [1_u64; 220];
                     fill.run(&mut buffer[offset..offset + length]);
                     for (at, word) in buffer.iter().enumerate() {
-                        // SAFETY: the array was initialised when it was made.
-                        let found = unsafe { word.assume_init() };
+                        let found = *word;
                         let inside = (offset..offset + length).contains(&at);
                         let expected = if inside { WORD } else { 1 };
                         assert_eq!(found, expected, "{fill:?}: word {at}, {offset}+{length}");

@@ -283,7 +283,7 @@ fn a_worker_that_panics_gives_its_section_back() {
         fn name(&self) -> &'static str {
             "panics"
         }
-        fn write(&self, _: &PageImage, _: &mut [std::mem::MaybeUninit<u64>]) {
+        fn write(&self, _: &PageImage, _: &mut [u64]) {
             panic!("a page writer of somebody else's");
         }
     }

@@ -1,8 +1,6 @@
 //! Every writer against the field-by-field oracle, in every size, on every path, at every
 //! alignment, between canaries.
 
-use std::mem::MaybeUninit;
-
 use memmap_core::writers::{self, Auto, Job, PageWriter, ReadBack};
 use memmap_core::{MAX_WORDS, PageImage, StructPageSize};
 use proptest::prelude::*;
@@ -20,11 +18,10 @@ fn check(writer: &dyn PageWriter, image: &PageImage, count: usize, offset: usize
     let words = image.size().words();
     let start = MARGIN + offset;
     let end = start + count * words;
-    let mut buffer = vec![MaybeUninit::new(CANARY); end + MARGIN];
+    let mut buffer = vec![CANARY; end + MARGIN];
     writer.write(image, &mut buffer[start..end]);
     for (at, word) in buffer.iter().enumerate() {
-        // SAFETY: the buffer was initialised with canaries, and writers initialise what they write.
-        let found = unsafe { word.assume_init() };
+        let found = *word;
         let (expected, place) = if (start..end).contains(&at) {
             let (k, i) = ((at - start) / words, (at - start) % words);
             (image.word(k as u64, i), format!("word {i} of page {k}"))
@@ -102,7 +99,7 @@ fn every_writer_is_found_by_its_name_and_no_name_occurs_twice() {
 fn a_run_that_is_not_whole_pages_is_refused_by_every_writer() {
     let image = images(StructPageSize::B64)[0];
     for writer in writers() {
-        let mut words = [MaybeUninit::new(0); 9];
+        let mut words = [0; 9];
         let attempt = std::panic::AssertUnwindSafe(|| writer.write(&image, &mut words));
         assert!(
             std::panic::catch_unwind(attempt).is_err(),
@@ -117,7 +114,7 @@ fn a_series_that_ends_early_or_overruns_is_refused_by_every_writer() {
     let image = images(StructPageSize::B64)[0];
     for writer in writers() {
         for counts in [[1, 1], [1, 3]] {
-            let mut words = [MaybeUninit::new(0); 24];
+            let mut words = [0; 24];
             let mut counts = counts.into_iter();
             let attempt = std::panic::AssertUnwindSafe(|| {
                 writer.write_series(&mut || Some((image, counts.next()?)), &mut words);
@@ -177,7 +174,7 @@ proptest! {
             .collect();
         let total: usize = runs.iter().map(|(_, count)| count * size.words()).sum();
         for writer in writers() {
-            let mut apart = vec![MaybeUninit::new(CANARY); MARGIN + total + MARGIN];
+            let mut apart = vec![CANARY; MARGIN + total + MARGIN];
             let mut series = apart.clone();
             let (start, end) = (MARGIN / 2 + offset, MARGIN / 2 + offset + total);
             let mut at = start;
@@ -188,8 +185,7 @@ proptest! {
             }
             let mut rest = runs.iter().copied();
             writer.write_series(&mut || rest.next(), &mut series[start..end]);
-            // SAFETY: both were initialised when they were made.
-            let value = |word: &MaybeUninit<u64>| unsafe { word.assume_init() };
+            let value = |word: &u64| *word;
             prop_assert!(apart.iter().map(value).eq(series.iter().map(value)), "{}", writer.name());
         }
     }
@@ -202,14 +198,13 @@ proptest! {
     ) {
         let words = image.size().words();
         for writer in writers() {
-            let mut whole = vec![MaybeUninit::new(0_u64); (first + second) * words];
+            let mut whole = vec![0_u64; (first + second) * words];
             let mut parts = whole.clone();
             writer.write(&image, &mut whole);
             let (left, right) = parts.split_at_mut(first * words);
             writer.write(&image, left);
             writer.write(&image.advance(first as u64), right);
-            // SAFETY: both were initialised when they were made.
-            let value = |word: &MaybeUninit<u64>| unsafe { word.assume_init() };
+            let value = |word: &u64| *word;
             let same = whole.iter().map(value).eq(parts.iter().map(value));
             prop_assert!(same, "{}", writer.name());
         }

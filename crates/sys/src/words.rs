@@ -1,6 +1,5 @@
 //! Committed memory as words, without a pointer in the caller's hands.
 
-use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +12,7 @@ impl Mapping {
     /// # Errors
     /// [`SysError::BadRange`] where the range is not committed, or does not start and end at
     /// multiples of 8 bytes.
-    pub fn words_mut(&mut self, range: Range<usize>) -> Result<&mut [MaybeUninit<u64>], SysError> {
+    pub fn words_mut(&mut self, range: Range<usize>) -> Result<&mut [u64], SysError> {
         let whole = range.start.is_multiple_of(8) && range.end.is_multiple_of(8);
         if !whole || range.start > range.end || !self.is_committed(&range) {
             return Err(SysError::BadRange {
@@ -24,6 +23,7 @@ impl Mapping {
         }
         let start = self.as_ptr().as_ptr().wrapping_add(range.start);
         // SAFETY: 1. the range lies in the mapping and is committed, so it may be read and written.
+        //         It reads as zero until somebody writes it, so every word is initialised.
         //         2. the mapping starts at a page boundary and the range at a multiple of 8.
         //         3. the slice borrows the mapping exclusively, so nothing unmaps, discards or
         //            aliases it meanwhile.
@@ -69,7 +69,7 @@ mod tests {
         map.commit(page..2 * page)?;
         let words = map.words_mut(page + 8..2 * page)?;
         assert_eq!(words.len(), page / 8 - 1);
-        words[0].write(7);
+        words[0] = 7;
         for bad in [0..page, page..3 * page, page + 4..page + 8, page..page + 12] {
             let refused = map.words_mut(bad.clone());
             assert!(matches!(refused, Err(SysError::BadRange { .. })), "{bad:?}");
@@ -81,7 +81,7 @@ mod tests {
         let page = page_size();
         let mut map = Mapping::reserve(2 * page)?;
         map.commit(0..page)?;
-        map.words_mut(8..16)?[0].write(5);
+        map.words_mut(8..16)?[0] = 5;
         let mut words = [9; 3];
         map.load(0, &mut words)?;
         assert_eq!(words, [0, 5, 0]);

@@ -8,7 +8,6 @@
 //! Every struct page has its own memory; see [`SharedVmemmap`](crate::SharedVmemmap) for the other
 //! way.
 
-use core::mem::MaybeUninit;
 use core::ops::Range;
 use std::vec::Vec;
 
@@ -60,7 +59,7 @@ pub struct Bound {
 #[derive(Debug)]
 pub struct DeviceShard<'m> {
     runs: Vec<DeviceRun>,
-    pages: &'m mut [MaybeUninit<u64>],
+    pages: &'m mut [u64],
 }
 
 impl DeviceShard<'_> {
@@ -408,7 +407,7 @@ impl DeviceMemmap {
         let at = offset + 8 * word;
         match self.mapping.words_mut(at..at + 8) {
             Ok([stored]) => {
-                stored.write(value);
+                *stored = value;
                 true
             }
             _ => false,

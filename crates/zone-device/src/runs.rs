@@ -9,7 +9,6 @@
 //! Linux: mm/mm_init.c, `memmap_init_zone_device`.
 
 use alloc::vec::Vec;
-use core::mem::MaybeUninit;
 
 use memblock::{NodeId, Pfn, PfnRange, PhysRange};
 use memmap_core::writers::PageWriter;
@@ -200,7 +199,7 @@ impl DeviceRun {
     pub fn write(
         &self,
         writer: &dyn PageWriter,
-        mut pages: &mut [MaybeUninit<u64>],
+        mut pages: &mut [u64],
         observer: Option<&dyn RangeObserver>,
     ) {
         let words = self.content.size.words();
@@ -233,7 +232,7 @@ impl DeviceRun {
         &self,
         writer: &dyn PageWriter,
         pfns: PfnRange,
-        pages: &mut [MaybeUninit<u64>],
+        pages: &mut [u64],
         observer: Option<&dyn RangeObserver>,
     ) {
         let mut at = pfns.start();

@@ -3,7 +3,6 @@
 
 mod common;
 
-use std::mem::MaybeUninit;
 use std::sync::Mutex;
 
 use common::{Map, Oracle, POISON, pagemap};
@@ -125,16 +124,15 @@ impl Case {
     }
 }
 
-fn poisoned(words: usize) -> Vec<MaybeUninit<u64>> {
-    vec![MaybeUninit::new(POISON); words]
+fn poisoned(words: usize) -> Vec<u64> {
+    vec![POISON; words]
 }
 
-fn value(word: &MaybeUninit<u64>) -> u64 {
-    // SAFETY: every buffer of this file is made by `poisoned`.
-    unsafe { word.assume_init() }
+fn value(word: &u64) -> u64 {
+    *word
 }
 
-fn compare(case: &Case, pfns: PfnRange, found: &[MaybeUninit<u64>], map: &Map) {
+fn compare(case: &Case, pfns: PfnRange, found: &[u64], map: &Map) {
     let untouched = vec![POISON; case.words()];
     for (pfn, page) in pfns.iter().zip(found.chunks_exact(case.words())) {
         let found: Vec<u64> = page.iter().map(value).collect();

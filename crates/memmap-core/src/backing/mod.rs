@@ -21,7 +21,6 @@ mod state;
 pub use error::MapError;
 pub use state::SectionState;
 
-use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -293,17 +292,13 @@ pub(crate) struct Exclusive<'a> {
 
 impl Exclusive<'_> {
     /// The section's words.
-    pub(crate) fn words(&mut self) -> &mut [MaybeUninit<u64>] {
+    pub(crate) fn words(&mut self) -> &mut [u64] {
         let start = self.backing.section(self.rank);
         // SAFETY: 1. the section has that many words, aligned. 2. The state is claimed and we
         // hold the claim, of which there is one; readers look at ready sections only. 3. The
-        // borrow of self keeps it that way while the slice lives.
-        unsafe {
-            core::slice::from_raw_parts_mut(
-                start.as_ptr().cast::<MaybeUninit<u64>>(),
-                self.backing.words,
-            )
-        }
+        // borrow of self keeps it that way while the slice lives. 4. All memory was zeroed or
+        // poisoned before anybody saw it, so every word is initialised.
+        unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), self.backing.words) }
     }
 
     /// Puts memory behind the section, contents unchanged.
@@ -318,7 +313,7 @@ impl Exclusive<'_> {
             Memory::Mapped(_) | Memory::Heap(_) => {
                 let step = sys::page_size() / 8;
                 for word in self.words().iter_mut().step_by(step) {
-                    let word: *mut MaybeUninit<u64> = word;
+                    let word: *mut u64 = word;
                     // SAFETY: the word is ours to write while the slice is borrowed.
                     let old = unsafe { word.read_volatile() };
                     // SAFETY: as above.
@@ -342,15 +337,6 @@ impl Drop for Exclusive<'_> {
             self.backing.states.abandon(self.rank);
         }
     }
-}
-
-/// Initialised words as words to be written. Whoever gets them may only write whole values.
-pub(crate) fn as_uninit(words: &mut [u64]) -> &mut [MaybeUninit<u64>] {
-    let len = words.len();
-    // SAFETY: 1. the layout is the same. 2. The memory is the backing's, which reads every word as
-    // initialised: safe code has no value that would make an initialised word uninitialised but by
-    // writing `MaybeUninit::uninit()`, which the writers' contract excludes.
-    unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), len) }
 }
 
 fn check_memory(

@@ -1,7 +1,5 @@
 //! The exclusive right to write a section's struct pages.
 
-use core::mem::MaybeUninit;
-
 use memblock::{NodeId, PfnRange};
 
 use crate::backing::Exclusive;
@@ -159,7 +157,7 @@ impl<'m> Claim<'m> {
     }
 
     /// The words of all its struct pages.
-    pub(super) fn words(&mut self) -> &mut [MaybeUninit<u64>] {
+    pub(super) fn words(&mut self) -> &mut [u64] {
         self.exclusive.words()
     }
 
@@ -167,10 +165,7 @@ impl<'m> Claim<'m> {
     ///
     /// # Errors
     /// [`ClaimError::OutsideSection`] for frames of another section.
-    pub fn struct_pages_mut(
-        &mut self,
-        pfns: PfnRange,
-    ) -> Result<&mut [MaybeUninit<u64>], ClaimError> {
+    pub fn struct_pages_mut(&mut self, pfns: PfnRange) -> Result<&mut [u64], ClaimError> {
         let own = self.pfns();
         if !own.contains_range(pfns) {
             return Err(ClaimError::OutsideSection {

@@ -28,7 +28,7 @@ impl Claim<'_> {
             let first = (pfn.get() - start) as usize * size;
             let link = |pfn| map.pfn_to_page(pfn).map_or(0, |page| page.wrapping_add(8));
             values.each_word(edit, link, |word, value| {
-                words[first + word].write(value);
+                words[first + word] = value;
             });
         })
     }

@@ -11,7 +11,6 @@
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::mem::MaybeUninit;
 
 use memblock::{NodeId, Pfn, PfnRange};
 
@@ -479,7 +478,7 @@ impl MemoryMap {
 
     /// The words of the struct pages of `pfns`, which must lie in one section that is there. Its
     /// state is ready from now on.
-    pub fn struct_pages_mut(&mut self, pfns: PfnRange) -> Option<&mut [MaybeUninit<u64>]> {
+    pub fn struct_pages_mut(&mut self, pfns: PfnRange) -> Option<&mut [u64]> {
         let pages = self.geometry.sections().pages_per_section();
         let section = SectionNr::of(pfns.start(), pages);
         if !section.pfns(pages).contains_range(pfns) {
@@ -491,10 +490,7 @@ impl MemoryMap {
         };
         let size = self.size.words();
         let first = (pfns.start().get() % pages) as usize * size;
-        let part = words.get_mut(first..first + pfns.len() as usize * size)?;
-        // The slice is exclusive, and its words stay initialised: writers initialise every word
-        // that they are given.
-        Some(crate::backing::as_uninit(part))
+        words.get_mut(first..first + pfns.len() as usize * size)
     }
 
     /// Writes the struct pages of `pfns`, in any sections that are there, as `image` says: its

@@ -5,8 +5,6 @@
 //! beside the last-level cache, and whether its pages are read back soon. A single call sees only
 //! its own run, so whoever knows the job says so with [`Auto::for_job`].
 
-use core::mem::MaybeUninit;
-
 use super::path::last_level_cache;
 use super::{PageWriter, Series, Stream, Template};
 use crate::image::PageImage;
@@ -100,11 +98,11 @@ impl PageWriter for Auto {
         "auto"
     }
 
-    fn write(&self, image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+    fn write(&self, image: &PageImage, pages: &mut [u64]) {
         self.choice(size_of_val(pages) as u64).write(image, pages);
     }
 
-    fn write_series(&self, series: &mut Series<'_>, pages: &mut [MaybeUninit<u64>]) {
+    fn write_series(&self, series: &mut Series<'_>, pages: &mut [u64]) {
         self.choice(size_of_val(pages) as u64)
             .write_series(series, pages);
     }

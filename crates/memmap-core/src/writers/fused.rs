@@ -10,8 +10,6 @@
 //!
 //! Here is only what measurements need: blocks of one order, side by side, at the tail of one list.
 
-use core::mem::MaybeUninit;
-
 use super::{PageWriter, whole_pages};
 use crate::image::PageImage;
 
@@ -47,14 +45,14 @@ impl FreeBlocks {
 /// # Panics
 /// Where `pages` is not a whole number of blocks of `image`'s struct pages.
 #[doc(alias = "__free_one_page")]
-pub fn hand_over(image: &PageImage, blocks: &FreeBlocks, pages: &mut [MaybeUninit<u64>]) {
+pub fn hand_over(image: &PageImage, blocks: &FreeBlocks, pages: &mut [u64]) {
     let mut heads = Heads::new(image, blocks, pages);
     for block in pages.chunks_exact_mut(heads.words) {
         let [next, previous, order, counts] = heads.next();
-        block[NEXT].write(next);
-        block[PREV].write(previous);
-        block[ORDER].write(order);
-        block[COUNTS].write(counts);
+        block[NEXT] = next;
+        block[PREV] = previous;
+        block[ORDER] = order;
+        block[COUNTS] = counts;
     }
 }
 
@@ -67,7 +65,7 @@ pub fn write_and_hand_over(
     writer: &dyn PageWriter,
     image: &PageImage,
     blocks: &FreeBlocks,
-    pages: &mut [MaybeUninit<u64>],
+    pages: &mut [u64],
 ) {
     let mut heads = Heads::new(image, blocks, pages);
     let mut image = *image;
@@ -106,7 +104,7 @@ struct Heads {
 }
 
 impl Heads {
-    fn new(image: &PageImage, blocks: &FreeBlocks, pages: &[MaybeUninit<u64>]) -> Self {
+    fn new(image: &PageImage, blocks: &FreeBlocks, pages: &[u64]) -> Self {
         let count = whole_pages(image, pages);
         assert!(
             count.is_multiple_of(blocks.pages()),
@@ -151,12 +149,8 @@ mod tests {
         after: HEAD,
     };
 
-    fn read(pages: &[MaybeUninit<u64>]) -> Vec<u64> {
-        // SAFETY: the tests make their buffers of initialised words.
-        pages
-            .iter()
-            .map(|word| unsafe { word.assume_init() })
-            .collect()
+    fn read(pages: &[u64]) -> Vec<u64> {
+        pages.to_vec()
     }
 
     #[test]
@@ -167,7 +161,7 @@ mod tests {
             let words = size.words();
             let entry = |page: u64| base + page * size.bytes() as u64 + 8;
             for writer in super::super::all().iter().chain(super::super::forced()) {
-                let mut fused = vec![MaybeUninit::new(0); 24 * words];
+                let mut fused = vec![0; 24 * words];
                 let mut apart = fused.clone();
                 write_and_hand_over(*writer, &image, &BLOCKS, &mut fused);
                 writer.write(&image, &mut apart);
@@ -193,6 +187,6 @@ mod tests {
     #[should_panic(expected = "not whole blocks of order 3")]
     fn a_run_that_ends_inside_a_block_is_refused() {
         let image = PageImage::linked(StructPageSize::B64, 0, 0, !0, 0);
-        hand_over(&image, &BLOCKS, &mut [MaybeUninit::new(0); 12 * 8]);
+        hand_over(&image, &BLOCKS, &mut [0; 12 * 8]);
     }
 }

@@ -5,7 +5,6 @@
 //! the compiler, which would otherwise inline it.
 
 use core::hint::black_box;
-use core::mem::MaybeUninit;
 
 use super::{PageWriter, by_size, whole_pages};
 use crate::image::{Linked, MAX_WORDS, PageImage};
@@ -19,7 +18,7 @@ impl PageWriter for Memset {
         "memset"
     }
 
-    fn write(&self, image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+    fn write(&self, image: &PageImage, pages: &mut [u64]) {
         whole_pages(image, pages);
         match image.as_linked() {
             Some(run) => by_size!(image, linked(run, pages)),
@@ -30,27 +29,27 @@ impl PageWriter for Memset {
 
 /// Clears `page` by a call that the compiler cannot see through.
 #[inline(always)]
-fn clear<const W: usize>(page: &mut [MaybeUninit<u64>; W], length: usize) {
-    page[..length].fill(MaybeUninit::zeroed());
+fn clear<const W: usize>(page: &mut [u64; W], length: usize) {
+    page[..length].fill(0);
 }
 
 /// Normal pages: the call, then flags, counts and links.
-fn linked<const W: usize>(run: Linked, pages: &mut [MaybeUninit<u64>]) {
+fn linked<const W: usize>(run: Linked, pages: &mut [u64]) {
     let length = black_box(W);
     let mut link = run.link;
     let (pages, _) = pages.as_chunks_mut::<W>();
     for page in pages {
         clear(page, length);
-        page[0].write(run.flags);
-        page[6].write(run.counts);
-        page[1].write(link);
-        page[2].write(link);
+        page[0] = run.flags;
+        page[6] = run.counts;
+        page[1] = link;
+        page[2] = link;
         link = link.wrapping_add(run.step);
     }
 }
 
 /// Any other progression: the call, then every word that is not zero throughout.
-fn general<const W: usize>(image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+fn general<const W: usize>(image: &PageImage, pages: &mut [u64]) {
     let (mut words, steps) = image.arrays::<W>();
     let mut fields = [0; MAX_WORDS];
     let mut count = 0;
@@ -65,7 +64,7 @@ fn general<const W: usize>(image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
     for page in pages {
         clear(page, length);
         for &i in &fields[..count] {
-            page[i].write(words[i]);
+            page[i] = words[i];
             words[i] = words[i].wrapping_add(steps[i]);
         }
     }

@@ -24,7 +24,6 @@
 //! the store at every page, since a narrow store cannot be forwarded to a wider load.
 
 use core::fmt::Debug;
-use core::mem::MaybeUninit;
 
 use crate::image::PageImage;
 
@@ -57,7 +56,7 @@ pub trait PageWriter: Send + Sync + Debug {
     ///
     /// # Panics
     /// Where `pages` is not a whole number of struct pages.
-    fn write(&self, image: &PageImage, pages: &mut [MaybeUninit<u64>]);
+    fn write(&self, image: &PageImage, pages: &mut [u64]);
 
     /// Writes runs that follow each other until `pages` is full: what compounds consist of is many
     /// short runs, and a writer that ends with a fence needs only one for all of them.
@@ -66,7 +65,7 @@ pub trait PageWriter: Send + Sync + Debug {
     ///
     /// # Panics
     /// Where the series ends before `pages` is full, or its last run does not fit.
-    fn write_series(&self, series: &mut Series<'_>, pages: &mut [MaybeUninit<u64>]) {
+    fn write_series(&self, series: &mut Series<'_>, pages: &mut [u64]) {
         each_run(series, pages, |image, run| self.write(image, run));
     }
 }
@@ -80,8 +79,8 @@ pub type Series<'a> = dyn FnMut() -> Option<(PageImage, usize)> + 'a;
 /// Where they do not fill it exactly.
 fn each_run(
     series: &mut Series<'_>,
-    mut pages: &mut [MaybeUninit<u64>],
-    mut write: impl FnMut(&PageImage, &mut [MaybeUninit<u64>]),
+    mut pages: &mut [u64],
+    mut write: impl FnMut(&PageImage, &mut [u64]),
 ) {
     while !pages.is_empty() {
         let Some((image, count)) = series() else {
@@ -136,7 +135,7 @@ pub fn by_name(name: &str) -> Option<&'static dyn PageWriter> {
 ///
 /// # Panics
 /// Where `pages` is not a whole number of struct pages.
-fn whole_pages(image: &PageImage, pages: &[MaybeUninit<u64>]) -> usize {
+fn whole_pages(image: &PageImage, pages: &[u64]) -> usize {
     let words = image.size().words();
     assert!(
         pages.len().is_multiple_of(words),
@@ -163,12 +162,12 @@ macro_rules! by_size {
 use by_size;
 
 /// The progression in plain Rust: what runs where there are no vectors that we know of.
-fn portable<const W: usize>(image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+fn portable<const W: usize>(image: &PageImage, pages: &mut [u64]) {
     let (mut words, steps) = image.arrays::<W>();
     let (pages, _) = pages.as_chunks_mut::<W>();
     for page in pages {
         for i in 0..W {
-            page[i].write(words[i]);
+            page[i] = words[i];
             words[i] = words[i].wrapping_add(steps[i]);
         }
     }

@@ -9,8 +9,6 @@
 //! fence; after it the pages may be published like any other. Off x86-64 the writer is the plain
 //! progression.
 
-use core::mem::MaybeUninit;
-
 #[cfg(target_arch = "x86_64")]
 use super::vector::{self, by_block};
 use super::{PageWriter, Path, Series, by_size, each_run, portable, whole_pages};
@@ -42,13 +40,13 @@ impl PageWriter for Stream {
         }
     }
 
-    fn write(&self, image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+    fn write(&self, image: &PageImage, pages: &mut [u64]) {
         whole_pages(image, pages);
         let _fence = Fence;
         self.store(image, pages);
     }
 
-    fn write_series(&self, series: &mut Series<'_>, pages: &mut [MaybeUninit<u64>]) {
+    fn write_series(&self, series: &mut Series<'_>, pages: &mut [u64]) {
         let _fence = Fence;
         each_run(series, pages, |image, run| self.store(image, run));
     }
@@ -56,7 +54,7 @@ impl PageWriter for Stream {
 
 impl Stream {
     /// Stores a run; the stores are not ordered before a [`Fence`] is dropped.
-    fn store(&self, image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+    fn store(&self, image: &PageImage, pages: &mut [u64]) {
         match self.path.map_or_else(Path::detect, Path::or_best) {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the path is reached only where `Path::detect` found the instructions.
@@ -85,14 +83,14 @@ impl Drop for Fence {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn avx2(image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+fn avx2(image: &PageImage, pages: &mut [u64]) {
     use vector::stream_avx2;
     by_block!(image, 4, stream_avx2(image, pages));
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse2")]
-fn sse2(image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+fn sse2(image: &PageImage, pages: &mut [u64]) {
     use vector::stream_sse2;
     by_block!(image, 2, stream_sse2(image, pages));
 }

@@ -4,8 +4,6 @@
 //! again; the words that depend on the pfn grow by one vector addition between two stores. The
 //! stores are ordinary ones: the run is in the cache afterwards, as far as it fits.
 
-use core::mem::MaybeUninit;
-
 #[cfg(target_arch = "x86_64")]
 use super::vector::{self, by_block};
 use super::{PageWriter, Path, by_size, portable, whole_pages};
@@ -37,7 +35,7 @@ impl PageWriter for Template {
         }
     }
 
-    fn write(&self, image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+    fn write(&self, image: &PageImage, pages: &mut [u64]) {
         whole_pages(image, pages);
         match self.path.map_or_else(Path::detect, Path::or_best) {
             #[cfg(target_arch = "x86_64")]
@@ -53,14 +51,14 @@ impl PageWriter for Template {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn avx2(image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+fn avx2(image: &PageImage, pages: &mut [u64]) {
     use vector::copy_avx2;
     by_block!(image, 4, copy_avx2(image, pages));
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse2")]
-fn sse2(image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+fn sse2(image: &PageImage, pages: &mut [u64]) {
     use vector::copy_sse2;
     by_block!(image, 2, copy_sse2(image, pages));
 }

@@ -12,7 +12,6 @@ use core::arch::x86_64::{
     _mm_stream_si64, _mm_stream_si128, _mm256_add_epi64, _mm256_loadu_si256, _mm256_setzero_si256,
     _mm256_storeu_si256, _mm256_stream_si256,
 };
-use core::mem::MaybeUninit;
 
 use crate::image::PageImage;
 
@@ -27,7 +26,7 @@ macro_rules! path {
         #[target_feature(enable = $feature)]
         pub(super) fn $name<const W: usize, const V: usize>(
             image: &PageImage,
-            pages: &mut [MaybeUninit<u64>],
+            pages: &mut [u64],
         ) {
             const LANES: usize = $lanes;
             let block = const {
@@ -94,20 +93,20 @@ path!(
 );
 
 /// Words from the start of `pages` to the next multiple of `lanes` words, at most all of them.
-fn words_to_boundary(pages: &[MaybeUninit<u64>], lanes: usize) -> usize {
+fn words_to_boundary(pages: &[u64], lanes: usize) -> usize {
     let word = pages.as_ptr().addr() / size_of::<u64>();
     (word.next_multiple_of(lanes) - word).min(pages.len())
 }
 
 /// Stores the words of a run from its `first` on, one by one.
-fn singles<const STREAMING: bool>(words: &mut [MaybeUninit<u64>], image: &PageImage, first: usize) {
+fn singles<const STREAMING: bool>(words: &mut [u64], image: &PageImage, first: usize) {
     for (j, word) in words.iter_mut().enumerate() {
         let value = image.flat(first + j);
         if STREAMING {
             // SAFETY: `word` is a unique reference: valid, aligned to its 8 bytes, ours alone.
-            unsafe { _mm_stream_si64(word.as_mut_ptr().cast(), value.cast_signed()) }
+            unsafe { _mm_stream_si64(core::ptr::from_mut(word).cast(), value.cast_signed()) }
         } else {
-            word.write(value);
+            *word = value;
         }
     }
 }

@@ -6,8 +6,6 @@
 //! stores are volatile, which keeps LLVM from joining two of them into a vector, from calling
 //! `memset`, and from doing two pages at once.
 
-use core::mem::MaybeUninit;
-
 use super::{PageWriter, by_size, whole_pages};
 use crate::image::{Linked, PageImage};
 
@@ -23,7 +21,7 @@ impl PageWriter for Zero {
         "zero"
     }
 
-    fn write(&self, image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+    fn write(&self, image: &PageImage, pages: &mut [u64]) {
         whole_pages(image, pages);
         match image.as_linked() {
             Some(run) => by_size!(image, linked(run, pages)),
@@ -34,14 +32,14 @@ impl PageWriter for Zero {
 
 /// One 64-bit store that stays one.
 #[inline(always)]
-fn store(word: &mut MaybeUninit<u64>, value: u64) {
+fn store(word: &mut u64, value: u64) {
     // SAFETY: 1. `word` is a unique reference, so the address is valid, aligned and ours alone.
     //         2. it is ordinary memory: volatile only forbids the compiler to merge the store.
-    unsafe { word.as_mut_ptr().write_volatile(value) }
+    unsafe { core::ptr::from_mut(word).write_volatile(value) }
 }
 
 /// Normal pages: seven to twelve stores, of which all but four store zero.
-fn linked<const W: usize>(run: Linked, pages: &mut [MaybeUninit<u64>]) {
+fn linked<const W: usize>(run: Linked, pages: &mut [u64]) {
     let mut link = run.link;
     let (pages, _) = pages.as_chunks_mut::<W>();
     for page in pages {
@@ -61,7 +59,7 @@ fn linked<const W: usize>(run: Linked, pages: &mut [MaybeUninit<u64>]) {
 }
 
 /// Any other progression, with the same number of stores.
-fn general<const W: usize>(image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+fn general<const W: usize>(image: &PageImage, pages: &mut [u64]) {
     let (mut words, steps) = image.arrays::<W>();
     let (pages, _) = pages.as_chunks_mut::<W>();
     for page in pages {

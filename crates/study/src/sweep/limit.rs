@@ -4,8 +4,6 @@
 //! shards and barrier as the writers that are held against it. What it writes is no struct page:
 //! a map must be written again before anybody reads it.
 
-use std::mem::MaybeUninit;
-
 use memmap_core::PageImage;
 use memmap_core::limit::Fill;
 use memmap_core::writers::PageWriter;
@@ -19,7 +17,7 @@ impl PageWriter for LimitWriter {
         "limit"
     }
 
-    fn write(&self, _image: &PageImage, pages: &mut [MaybeUninit<u64>]) {
+    fn write(&self, _image: &PageImage, pages: &mut [u64]) {
         self.0.run(pages);
     }
 }

@@ -6,7 +6,6 @@
 //! version: another compiler has other counts, and gets lines to add.
 
 use std::collections::BTreeMap;
-use std::mem::MaybeUninit;
 use std::process::{Command, ExitCode};
 
 use clap::Parser;
@@ -54,7 +53,7 @@ fn write(job: &[String]) -> ExitCode {
     };
     let image = PageImage::linked(size, 0x17, 0xffff_ea00_0000_0000, !0, 0);
     // The same memory for both lengths, so that it costs the same in both runs.
-    let mut memory = vec![MaybeUninit::new(1_u64); 2 * PAGES * size.words()];
+    let mut memory = vec![1_u64; 2 * PAGES * size.words()];
     writer.write(&image, &mut memory[..pages * size.words()]);
     ExitCode::SUCCESS
 }

@@ -288,7 +288,7 @@ fn touch(memmap: &mut DeviceMemmap) -> Result<(f64, f64), SysError> {
     let words = memmap.mapping_mut().words_mut(0..bytes)?;
     let start = Instant::now();
     for page in words.chunks_exact_mut(512) {
-        page[4].write(1);
+        page[4] = 1;
     }
     Ok((read, start.elapsed().as_secs_f64() * 1e3))
 }

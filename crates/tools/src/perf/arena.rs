@@ -1,14 +1,13 @@
 //! The memory of all measurements, cut into windows.
 
 use std::collections::VecDeque;
-use std::mem::MaybeUninit;
 
 use sys::{HugePages, Mapping, SysError};
 
 use super::options::Plan;
 
 /// A worker's windows; the one in front was written least recently.
-pub(super) type Ring<'a> = VecDeque<&'a mut [MaybeUninit<u64>]>;
+pub(super) type Ring<'a> = VecDeque<&'a mut [u64]>;
 
 /// Populated memory.
 #[derive(Debug)]

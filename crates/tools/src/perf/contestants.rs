@@ -1,7 +1,6 @@
 //! Everything that is measured, by name.
 
 use std::fmt;
-use std::mem::MaybeUninit;
 
 use benches::kernel::{self, LinkedRun};
 use memmap_core::limit::Fill;
@@ -31,7 +30,7 @@ impl Kind {
 }
 
 /// Writes all of the memory it is given.
-type Run = dyn Fn(&mut [MaybeUninit<u64>]) + Send + Sync;
+type Run = dyn Fn(&mut [u64]) + Send + Sync;
 
 /// Something that writes struct pages, or fills their memory.
 pub(super) struct Contestant {
@@ -50,7 +49,7 @@ impl Contestant {
     fn new(
         name: &'static str,
         kind: Kind,
-        run: impl Fn(&mut [MaybeUninit<u64>]) + Send + Sync + 'static,
+        run: impl Fn(&mut [u64]) + Send + Sync + 'static,
     ) -> Self {
         let run = Box::new(run);
         Self { name, kind, run }
@@ -62,7 +61,7 @@ impl Contestant {
     }
 
     /// Writes all of `pages`.
-    pub(super) fn run(&self, pages: &mut [MaybeUninit<u64>]) {
+    pub(super) fn run(&self, pages: &mut [u64]) {
         (self.run)(pages);
     }
 }
