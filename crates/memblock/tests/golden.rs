@@ -8,8 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use memblock::replay::{Replay, replay};
-use memblock::text::{DebugLine, DebugfsTable, DumpReader, MemblockDump, strip_time};
-use memblock::{Pfn, PfnRange};
+use memblock::text::{
+    AllocCall, DebugEvent, DebugLine, DebugfsTable, DumpReader, MemblockDump, strip_time,
+};
+use memblock::{AllocRequest, NodeId, Pfn, PfnRange, PhysAddr};
 
 fn captures() -> Vec<PathBuf> {
     let shared = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared"));
@@ -214,6 +216,100 @@ fn debugfs_shows_the_state_after_the_later_frees() {
         assert_eq!(ours.to_string(), memory.to_string(), "{}", capture.name);
         let ours = DebugfsTable::new(after.reserved(), style);
         assert_eq!(ours.to_string(), reserved.to_string(), "{}", capture.name);
+    }
+}
+
+/// The request that a line of the log made; `None` for other lines.
+fn request(event: DebugEvent) -> Option<AllocRequest> {
+    let bounded = |request: AllocRequest, from: PhysAddr, max: PhysAddr| match max.get() {
+        // the limit; 1 is the same and tells the leak detector to look away
+        0 | 1 => request.from(from),
+        _ => request.from(from).below(max),
+    };
+    match event {
+        DebugEvent::PhysAlloc {
+            size,
+            align,
+            from,
+            max,
+        } => Some(bounded(AllocRequest::phys(size, align), from, max)),
+        DebugEvent::Alloc {
+            call,
+            size,
+            align,
+            nid,
+            from,
+            max,
+        } => {
+            let request = bounded(AllocRequest::new(size, align), from, max);
+            Some(match (u16::try_from(nid).map(NodeId::new), call) {
+                (Err(_), _) => request,
+                (Ok(node), AllocCall::ExactNidRaw) => request.exact_node(node),
+                (Ok(node), _) => request.node(node),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Every allocation of a log is made again on the state before it: it has to find the place that
+/// the kernel found, and record the node and flags that the kernel recorded.
+#[test]
+fn allocations_find_the_places_that_the_kernel_found() {
+    for path in captures() {
+        let capture = Capture::load(&path);
+        let Ok(replay) = capture.replay() else {
+            continue;
+        };
+        let log = section(&capture.text, "@@dmesg").expect("a log");
+        let log: Vec<&str> = log.into_iter().map(strip_time).collect();
+        let title = log.iter().rposition(|line| *line == DumpReader::TITLE);
+        let dump: MemblockDump = log[title.expect("a dump")..].join("\n").parse().unwrap();
+        let mut m = dump.to_memblock(replay.behaviour);
+        m.settings_mut().page_shift = capture.page_shift(&replay);
+        m.settings_mut().numa = !m.memory_nodes().is_empty();
+        let lines = log[title.unwrap()..]
+            .iter()
+            .take_while(|line| !line.starts_with("SLUB: "))
+            .filter_map(|line| DebugLine::parse(line).unwrap());
+        let (mut asked, mut made) = (None, 0);
+        for line in lines {
+            let width = line.width;
+            if let Some(request) = request(line.event) {
+                asked = Some(request);
+                continue;
+            }
+            match line.event {
+                DebugEvent::Reserve { range, detail } => {
+                    let range = range.range(width);
+                    let before = m.clone();
+                    match detail {
+                        None => m.reserve(range),
+                        Some((nid, flags)) => {
+                            m.reserve_with(range, u16::try_from(nid).ok().map(NodeId::new), flags)
+                        }
+                    }
+                    .unwrap();
+                    let by_alloc = line.caller.starts_with("memblock_alloc_range_nid");
+                    if let Some(request) = asked.take().filter(|_| by_alloc) {
+                        let mut ours = before;
+                        let found = ours.alloc(request);
+                        assert_eq!(found, Ok(range), "{}: {line}", capture.name);
+                        assert_eq!(ours, m, "{}: {line}", capture.name);
+                        made += 1;
+                    }
+                }
+                DebugEvent::Free { range, .. } => m.free(range.range(width)).unwrap(),
+                DebugEvent::Add(range) => m.add(range.range(width)).unwrap(),
+                DebugEvent::Remove(range) => m.remove(range.range(width)).unwrap(),
+                _ => {}
+            }
+        }
+        eprintln!(
+            "{:24} {made} allocations, all where the kernel made them",
+            capture.name
+        );
+        assert!(made > 10, "{}: {made} allocations", capture.name);
     }
 }
 

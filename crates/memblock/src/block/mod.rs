@@ -62,6 +62,10 @@ pub struct Settings {
     /// No allocation ends above this address.
     #[doc(alias = "memblock_set_current_limit")]
     pub current_limit: PhysAddr,
+    /// The kernel knows of nodes. One that does not stores none, and takes all memory for that of
+    /// node 0.
+    #[doc(alias = "CONFIG_NUMA")]
+    pub numa: bool,
     /// `movable_node` was given: hot-pluggable memory is left alone.
     #[doc(alias = "movable_node_is_enabled")]
     pub movable_node: bool,
@@ -82,19 +86,25 @@ pub struct Settings {
     pub keep_memblock: bool,
 }
 
+impl Settings {
+    /// A kernel at switch-on: 4 KiB pages, nodes known, top-down, no limit.
+    const NEW: Self = Self {
+        page_shift: 12,
+        bottom_up: false,
+        current_limit: PhysAddr::MAX,
+        numa: true,
+        movable_node: false,
+        kernelcore_mirror: false,
+        has_mirror: false,
+        kho_scratch_only: false,
+        slab_available: false,
+        keep_memblock: true,
+    };
+}
+
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            page_shift: 12,
-            bottom_up: false,
-            current_limit: PhysAddr::MAX,
-            movable_node: false,
-            kernelcore_mirror: false,
-            has_mirror: false,
-            kho_scratch_only: false,
-            slab_available: false,
-            keep_memblock: true,
-        }
+        Self::NEW
     }
 }
 
@@ -136,17 +146,7 @@ impl Memblock {
     pub const fn with_growth(behaviour: Behaviour, growth: Growth) -> Self {
         Self {
             behaviour,
-            settings: Settings {
-                page_shift: 12,
-                bottom_up: false,
-                current_limit: PhysAddr::MAX,
-                movable_node: false,
-                kernelcore_mirror: false,
-                has_mirror: false,
-                kho_scratch_only: false,
-                slab_available: false,
-                keep_memblock: true,
-            },
+            settings: Settings::NEW,
             memory: RegionList::new(),
             reserved: RegionList::new(),
             physmem: None,
@@ -325,7 +325,8 @@ impl Memblock {
         self.take_out(Which::Reserved, range)
     }
 
-    /// Sets the node of every part of `which` that lies in `range`.
+    /// Sets the node of every part of `which` that lies in `range`; nothing where the kernel
+    /// knows of no nodes.
     ///
     /// # Errors
     /// As [`add`](Self::add): regions that cross a bound are cut in two.
@@ -338,6 +339,9 @@ impl Memblock {
     ) -> Result<(), MemblockError> {
         let node = node.into();
         tracing::trace!(op = "memblock_set_node", ?range, %which, ?node);
+        if !self.settings.numa {
+            return Ok(());
+        }
         self.prepare_isolate(which, range)?;
         self.list_mut(which, range)?
             .change(range, |region| region.with_node(node));
@@ -360,6 +364,11 @@ impl Memblock {
         if range.is_empty() {
             return Ok(());
         }
+        let region = if self.settings.numa {
+            region
+        } else {
+            region.with_node(NodeMark::UNSET)
+        };
         if self.arrays.are_limited() {
             self.prepare_insert(which, range)?;
         }

@@ -46,10 +46,15 @@ impl Filter {
 impl Memblock {
     fn filter(&self, node: Option<NodeId>, flags: MemblockFlags) -> Filter {
         Filter {
-            node,
+            node: self.asked_node(node),
             flags,
             movable_node: self.settings().movable_node,
         }
+    }
+
+    /// The node to compare with: all memory is node 0's where the kernel knows of none.
+    fn asked_node(&self, node: Option<NodeId>) -> Option<NodeId> {
+        node.filter(|node| self.settings().numa || node.get() != 0)
     }
 
     /// Memory, hot-pluggable and driver-managed included, that outside the direct mapping left
@@ -79,6 +84,7 @@ impl Memblock {
         page_shift: u32,
         node: Option<NodeId>,
     ) -> impl DoubleEndedIterator<Item = (PfnRange, Option<NodeId>, MemblockFlags)> + Clone {
+        let node = self.asked_node(node);
         self.memory().iter().filter_map(move |region| {
             let pfns = region.range().pfns_inner(page_shift);
             let taken = node.is_none() || region.node() == node;

@@ -383,7 +383,7 @@ impl Replayer {
     /// [`ReplayError`]: no readable dump, or no version where none was given.
     pub fn finish(mut self) -> Result<Replay, ReplayError> {
         self.end_dump();
-        let at_hand_over = match (self.now, self.bad_dump) {
+        let mut at_hand_over = match (self.now, self.bad_dump) {
             (Some(now), _) => self.before_frees.unwrap_or(now),
             (None, Some((line, error))) => return Err(ReplayError::Dump { line, error }),
             (None, None) => return Err(ReplayError::NoDump),
@@ -395,6 +395,9 @@ impl Replayer {
             .ok_or(ReplayError::NoVersion)?;
         if !self.handed_over {
             self.unknown.push(Unknown::HandOverNotSeen);
+        }
+        if let Some(shift) = self.page_shift {
+            at_hand_over.settings_mut().page_shift = shift;
         }
         Ok(Replay {
             behaviour,
