@@ -1,4 +1,4 @@
-//! Cargo, started from the workspace's root with the line printed first.
+//! Cargo, started where the user stands, with the line printed first.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};

@@ -12,17 +12,83 @@ struct Step {
 }
 
 const STEPS: &[Step] = &[
-    Step {
-        name: "instructions",
-        line: &[
+    Step::tool(
+        "instructions",
+        &["run", "--release", "-p", "tools", "--bin", "instructions"],
+    ),
+    Step::tool(
+        "perf",
+        &[
             "run",
             "--release",
-            "--package",
+            "-p",
             "tools",
             "--bin",
-            "instructions",
+            "perf",
+            "--",
+            "--check",
         ],
-        environment: &[],
+    ),
+    Step::tool(
+        "device-perf",
+        &[
+            "run",
+            "--release",
+            "-p",
+            "tools",
+            "--bin",
+            "device_perf",
+            "--",
+            "--check",
+        ],
+    ),
+    // what the engine adds to writing, what a whole boot adds, and what a long span adds
+    Step::tool(
+        "overhead",
+        &[
+            "run",
+            "--release",
+            "-p",
+            "tools",
+            "--bin",
+            "overhead",
+            "--",
+            "--rounds",
+            "181",
+        ],
+    ),
+    Step::tool(
+        "handover",
+        &["run", "--release", "-p", "tools", "--bin", "handover"],
+    ),
+    Step::tool(
+        "span",
+        &[
+            "run",
+            "--release",
+            "-p",
+            "tools",
+            "--bin",
+            "span",
+            "--",
+            "--at-most",
+            "1.05",
+        ],
+    ),
+    Step::tool("benches", &["bench", "-p", "benches"]),
+    // all interleavings of claim, publish, abandon and growth
+    Step {
+        name: "loom",
+        line: &[
+            "test",
+            "-p",
+            "memmap-core",
+            "--lib",
+            "model",
+            "--target-dir",
+            "target/loom",
+        ],
+        environment: &[("RUSTFLAGS", "--cfg loom")],
     },
     // The sanitizer is part of the stable compiler but may be asked for by its own developers only.
     // With a target named, build scripts and macros stay without it.
@@ -30,7 +96,7 @@ const STEPS: &[Step] = &[
         name: "address-sanitizer",
         line: &[
             "test",
-            "--package",
+            "-p",
             "memmap-core",
             "--tests",
             "--target",
@@ -44,6 +110,16 @@ const STEPS: &[Step] = &[
         ],
     },
 ];
+
+impl Step {
+    const fn tool(name: &'static str, line: &'static [&'static str]) -> Self {
+        Self {
+            name,
+            line,
+            environment: &[],
+        }
+    }
+}
 
 /// The target that sanitizers are run on.
 const TARGET: &str = "x86_64-unknown-linux-gnu";

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("boot: {error}");
+            eprintln!("handover: {error}");
             ExitCode::from(2)
         }
     }
