@@ -4,6 +4,7 @@
 pub mod blocks;
 pub mod device_golden;
 pub mod device_perf;
+pub mod front;
 pub mod guest;
 pub mod overhead;
 pub mod perf;

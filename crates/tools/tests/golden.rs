@@ -1,7 +1,8 @@
 //! The comparison with captures, on small captures in our own words.
 
+use std::fs::File;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// A machine of 128 MiB and its struct pages as a kernel would have left them.
 fn capture(change: impl Fn(String) -> String) -> String {
@@ -56,7 +57,7 @@ SEG 0-32736
 9200 20 fffffc0000000 0 dead000000000122 0 0 0 1ffffffff 0
 GAP 32736-32768
 32736 32 fffffc0002000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 1ffffffff 0
-MISC 7
+MISC 27108
 @@end
 ";
     change(text.to_owned())
@@ -101,7 +102,10 @@ fn any_unequal_bit_of_a_compared_page_is_found_and_decoded() {
         ("4096 4096 fffffc0002000", "4096 4096 4fffffc0002000"),
         ("8193 1000 fffffc0000000", "8193 1000 fffff80000000"),
         // free where it was never given back; a gap that was not initialised as one
-        ("257 255 7ffffc0000000", "250 255 7ffffc0000000"),
+        (
+            "0 256 7ffffc0002000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 1ffffffff 0",
+            "0 256 7ffffc0000000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 ffffffff 0",
+        ),
         ("32736 32 fffffc0002000", "32736 32 17ffffc0002000"),
         // frames that have no struct page
         ("32736 32 fffffc0002000", "32736 33 fffffc0002000"),
@@ -170,7 +174,10 @@ fn memory_that_was_reserved_later_is_explained_up_to_the_memory_line() {
         run(&capture(|text| {
             let old = "8193 1000 fffffc0000000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 ffffffff 0";
             let new = format!(
-                "8193 {pages} fffffc0002000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 1ffffffff 0"
+                "8193 {pages} fffffc0002000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 1ffffffff 0\n\
+                 {} {} fffffc0000000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 ffffffff 0",
+                8193 + pages,
+                1000 - pages
             );
             assert!(text.contains(old));
             text.replace(old, &new).replace("17016K reserved", kib)
@@ -184,9 +191,15 @@ fn memory_that_was_reserved_later_is_explained_up_to_the_memory_line() {
 
 #[test]
 fn what_cannot_be_read_is_said_and_fails() {
-    let (code, text) = run("@@dmesg\nhello\n@@end\n");
-    assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("not read"), "{text}");
+    for garbage in ["@@dmesg\nhello\n@@end\n", "", "\0\0\0\0\0\0\0\0"] {
+        let (code, text) = run(garbage);
+        assert_eq!(code, Some(2), "{text}");
+        assert!(text.contains("1 not read"), "{text}");
+    }
+    let nothing = golden(&[Path::new("/dev/null")]);
+    assert_eq!(nothing.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&nothing.stdout);
+    assert!(text.contains("is no regular file"), "{text}");
     let (code, text) = run(&capture(|text| text.replace("9200 20 ", "9200 many ")));
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("is no run of struct pages"), "{text}");
@@ -210,6 +223,233 @@ fn too_few_compared_pages_fail_where_that_was_asked_for() {
     };
     assert_eq!(at_least("99.6"), Some(0));
     assert_eq!(at_least("99.7"), Some(1));
+}
+
+#[test]
+fn a_share_is_a_number_from_0_to_100_for_both_programs() {
+    let corpus = env!("CARGO_BIN_EXE_corpus");
+    for (program, option) in [
+        (env!("CARGO_BIN_EXE_golden"), "--at-least"),
+        (corpus, "--least"),
+    ] {
+        for share in ["-1", "100.5", "NaN", "inf", "many"] {
+            let output = Command::new(program).args([option, share, "/"]).output();
+            let output = output.expect("the program was built");
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{option} {share}: {text}");
+            assert!(text.contains(option), "{option} {share}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_without_logs_is_no_folder_of_equal_logs() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let corpus = || {
+        let output = Command::new(env!("CARGO_BIN_EXE_corpus"))
+            .arg(folder.path())
+            .args(["--least", "0"])
+            .output()
+            .expect("the program was built");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), text)
+    };
+    let (code, text) = corpus();
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("there is no log"), "{text}");
+    std::fs::write(folder.path().join("a.txt"), "\0\0\0").expect("there is room for a file");
+    let (code, text) = corpus();
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("none of 1 files is a boot log"), "{text}");
+}
+
+/// The text from `from` to before `to`, or to the end, taken out.
+fn without(text: &str, from: &str, to: &str) -> String {
+    let start = text.find(from).expect("it is there");
+    let end = text[start..].find(to).map_or(text.len(), |at| start + at);
+    format!("{}{}", &text[..start], &text[end..])
+}
+
+#[test]
+fn a_capture_that_lacks_a_part_is_incomplete_whatever_share_is_asked_for() {
+    let folder = tempfile::tempdir().expect("there is room for a file");
+    let file = folder.path().join("small.txt");
+    let whole = capture(|text| text);
+    let cut = whole.find("GAP 32736").expect("it is there");
+    let mid_line = whole.find(" 1ffffffff 0\nMISC").expect("it is there");
+    for (text, missing) in [
+        (
+            without(&whole, "@@zoneinfo", "nowhere"),
+            "zones (@@zoneinfo), struct pages (@@pages), its end (@@end)",
+        ),
+        (
+            without(&whole, "@@zoneinfo", "@@pages"),
+            "zones (@@zoneinfo)",
+        ),
+        (
+            without(&whole, "Node 0, zone      DMA", "@@pages"),
+            "zones (@@zoneinfo)",
+        ),
+        (
+            without(&whole, "@@pages", "@@end"),
+            "struct pages (@@pages)",
+        ),
+        (without(&whole, "SEG", "@@end"), "struct pages (@@pages)"),
+        (without(&whole, "@@end", "nowhere"), "its end (@@end)"),
+        // cut between lines, within one, and somewhere in the middle
+        (
+            whole[..cut].to_owned(),
+            "27108 struct pages of 32736 in its segments, its end (@@end)",
+        ),
+        (
+            whole[..mid_line].to_owned(),
+            "27140 struct pages of 32768 in its segments, its end (@@end)",
+        ),
+        (
+            without(&whole, "4096 4096 ", "8193"),
+            "4096 struct pages of 32768 in its segments",
+        ),
+    ] {
+        std::fs::write(&file, text).expect("there is room for a file");
+        for at_least in ["0", "96"] {
+            let output = golden(&[Path::new("--at-least"), Path::new(at_least), &file]);
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.code(), Some(1), "{text}");
+            let verdict = format!(" incomplete: {missing} missing: zone figures");
+            assert!(text.contains(&verdict), "{missing}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_capture_of_pages_in_use_alone_has_nothing_to_be_equal() {
+    let (code, text) = run(&capture(|text| {
+        let pages = without(&text, "0 256 ", "9200 20 ");
+        let pages = without(&pages, "32736 32 ", "MISC");
+        pages.replace("MISC 27108", "MISC 32748")
+    }));
+    assert_eq!(code, Some(1), "{text}");
+    let verdict = "incomplete: struct pages that show their initialisation missing";
+    assert!(text.contains(verdict), "{text}");
+}
+
+#[test]
+fn a_zone_that_only_we_have_is_reported() {
+    let (code, text) = run(&capture(|text| {
+        without(&text, "Node 0, zone    DMA32", "@@pages")
+    }));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("UNEQUAL: zone figures 3/6"), "{text}");
+    let note = "node 0 zone DMA32: not listed, ours has 28640 pages present of 28640 spanned";
+    assert!(text.contains(note), "{text}");
+}
+
+#[test]
+fn free_pages_are_unexplained_and_not_equal_where_the_log_ends_early() {
+    let early = |reserved: &str| {
+        run(&capture(|text| {
+            let old =
+                "4096 4096 fffffc0002000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 1ffffffff 0\n";
+            let new = format!(
+                "4096 4000 fffffc0002000 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 1ffffffff 0\n\
+                 8096 96 {reserved} 5e1f5e1f5e1f5e1f 5e1f5e1f5e1f5e1f 0 0 0 ffffffff 0\n"
+            );
+            assert!(text.contains(old));
+            let text = text.replace(old, &new);
+            text.replace("[    0.300000] Run /init as init process\n", "")
+        }))
+    };
+    let (code, text) = early("fffffc0000000");
+    assert_eq!(code, Some(0), "{text}");
+    // four of the 96 are the initial ramdisk's
+    assert!(
+        text.contains(
+            "listed 5660, compared 5547 (98.00 %), equal 5547 (4 changed since, as the log says), \
+             in use since 20, block heads 1, unexplained (log ends early) 92, unequal 0"
+        ),
+        "{text}"
+    );
+    // freeing does not move a page to another node
+    let (code, text) = early("4fffffc0000000");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        !text.contains("unexplained") && text.contains("unequal 96"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_run_of_any_length_is_compared_with_what_we_have() {
+    let (code, text) = run(&capture(|text| {
+        text.replace(
+            "32736 32 fffffc0002000",
+            &format!("32736 {} fffffc0002000", u64::MAX - 32736),
+        )
+    }));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("UNEQUAL"), "{text}");
+    let absent = u64::MAX - 32768;
+    assert!(text.contains(&format!("unequal {absent}\n")), "{text}");
+    assert_eq!(text.matches("no struct page").count(), 10, "{text}");
+}
+
+#[test]
+fn runs_that_overlap_or_end_beyond_the_last_number_are_refused_with_their_line() {
+    let line_of = |text: &str, what: &str| {
+        let before = text.lines().position(|line| line.starts_with(what));
+        before.expect("it is there") + 1
+    };
+    for (theirs, wrong) in [
+        ("257 255 ", "250 255 "),
+        ("8193 1000 ", "8193 1008 "),
+        ("0 256 7", "0 18446744073709551615 7"),
+    ] {
+        let hostile = capture(|text| text.replacen(theirs, wrong, 1));
+        let (code, text) = run(&hostile);
+        assert_eq!(code, Some(2), "{wrong}: {text}");
+        assert!(
+            text.contains("not read: line ") && text.contains("overlap"),
+            "{text}"
+        );
+    }
+    let hostile = capture(|text| text.replace("257 255 ", "250 255 "));
+    let (late, early) = (line_of(&hostile, "250 255 "), line_of(&hostile, "0 256 "));
+    let message = format!("line {late}: frames 250 to 505 overlap those of line {early};");
+    let (_, text) = run(&hostile);
+    assert!(text.contains(&message), "{text}");
+    let hostile = capture(|text| text.replace("32736 32 ", "32736 18446744073709551615 "));
+    let (code, text) = run(&hostile);
+    assert_eq!(code, Some(2), "{text}");
+    let late = line_of(&hostile, "32736 18446744073709551615 ");
+    let message =
+        format!("not read: line {late}: 18446744073709551615 frames from 32736 on end beyond 2^64");
+    assert!(text.contains(&message), "{text}");
+}
+
+#[test]
+fn a_reader_that_went_away_and_a_full_disk_are_no_panic() {
+    let folder = tempfile::tempdir().expect("there is room for a file");
+    std::fs::write(folder.path().join("small.txt"), capture(|text| text))
+        .expect("there is room for a file");
+    for program in [env!("CARGO_BIN_EXE_golden"), env!("CARGO_BIN_EXE_corpus")] {
+        let with_output = |out: Stdio| {
+            let mut command = Command::new(program);
+            let output = command.arg(folder.path()).stdout(out).output();
+            let output = output.expect("the program was built");
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            (output.status.code(), text)
+        };
+        let (reader, writer) = std::io::pipe().expect("there is room for a pipe");
+        drop(reader);
+        assert_eq!(with_output(writer.into()), (Some(141), String::new()));
+        let Ok(full) = File::options().write(true).open("/dev/full") else {
+            eprintln!("skipped: there is no /dev/full here");
+            continue;
+        };
+        let (code, text) = with_output(full.into());
+        assert_eq!(code, Some(2), "{text}");
+        assert!(text.contains("output cannot be written"), "{text}");
+    }
 }
 
 /// The captures themselves take a release build; here only that they are where they are expected.

@@ -2,15 +2,17 @@
 //!
 //! One line a log, what differs below it, then a summary by verdict and by kind of figure, with
 //! the reasons for what was not compared. Exit status 0 where nothing differs, 1 where something
-//! does, 2 where the folder cannot be read.
+//! does, 2 where the folder cannot be read or there is no boot log in it.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 use machine::check::{self, CheckReport, Tally, Verdict};
 use machine::{BootLog, MachineLayout, ReadError};
+use tools::front;
 
 /// Checks a folder of boot logs.
 #[derive(Debug, Parser)]
@@ -25,7 +27,8 @@ struct Arguments {
     #[arg(long)]
     why: bool,
     /// Least share of equal figures among those compared, in percent, for exit status 0.
-    #[arg(long, default_value_t = 100.0)]
+    #[arg(long, default_value_t = 100.0, value_name = "PERCENT", value_parser = front::percent,
+          allow_negative_numbers = true)]
     least: f64,
 }
 
@@ -54,12 +57,28 @@ fn main() -> ExitCode {
     let files = match files(&arguments.paths) {
         Ok(files) => files,
         Err(error) => {
-            eprintln!("corpus: {error}");
+            front::complain("corpus", error);
             return ExitCode::from(2);
         }
     };
+    if files.is_empty() {
+        let paths = &arguments.paths;
+        front::complain(
+            "corpus",
+            format_args!("there is no log (*.txt, *.log, dmesg) in {paths:?}"),
+        );
+        return ExitCode::from(2);
+    }
+    front::finish("corpus", |out| check_all(out, &files, &arguments))
+}
+
+fn check_all(
+    out: &mut dyn Write,
+    files: &[PathBuf],
+    arguments: &Arguments,
+) -> io::Result<ExitCode> {
     let mut summary = Summary::default();
-    for file in &files {
+    for file in files {
         let name = file
             .file_name()
             .unwrap_or(file.as_os_str())
@@ -67,27 +86,35 @@ fn main() -> ExitCode {
         match outcome(file) {
             Outcome::Checked(found) => {
                 summary.checked += 1;
-                show(&name, &found.0, &found.1, &arguments);
+                show(out, &name, &found.0, &found.1, arguments)?;
                 summary.add(&found.1);
             }
             Outcome::NotChecked(why) => {
                 summary.not_checked += 1;
-                println!("{name}: not checked: {why}");
+                writeln!(out, "{name}: not checked: {why}")?;
             }
             Outcome::NotALog(why) => {
                 summary.not_a_log += 1;
-                println!("{name}: no boot log: {why}");
+                writeln!(out, "{name}: no boot log: {why}")?;
             }
         }
     }
-    summary.print();
+    summary.print(out)?;
+    if summary.checked + summary.not_checked == 0 {
+        let count = files.len();
+        front::complain(
+            "corpus",
+            format_args!("none of {count} files is a boot log"),
+        );
+        return Ok(ExitCode::from(2));
+    }
     let compared = summary.all.equal + summary.all.differs;
     let share = summary.all.equal as f64 * 100.0 / compared.max(1) as f64;
-    if share >= arguments.least {
+    Ok(if share >= arguments.least {
         ExitCode::SUCCESS
     } else {
-        ExitCode::from(1)
-    }
+        ExitCode::FAILURE
+    })
 }
 
 /// The logs in `paths`; files that are of another kind by their name are left out.
@@ -102,13 +129,12 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReadError> {
             out.push(path.clone());
             continue;
         }
-        let entries = std::fs::read_dir(path).map_err(io)?;
-        out.extend(
-            entries
-                .flatten()
-                .map(|entry| entry.path())
-                .filter(|path| is_log(path)),
-        );
+        for entry in std::fs::read_dir(path).map_err(io)? {
+            let path = entry.map_err(io)?.path();
+            if is_log(&path) {
+                out.push(path);
+            }
+        }
     }
     out.sort();
     Ok(out)
@@ -139,34 +165,43 @@ fn outcome(file: &Path) -> Outcome {
     }
 }
 
-fn show(name: &str, layout: &MachineLayout, report: &CheckReport, arguments: &Arguments) {
+fn show(
+    out: &mut dyn Write,
+    name: &str,
+    layout: &MachineLayout,
+    report: &CheckReport,
+    arguments: &Arguments,
+) -> io::Result<()> {
     let release = layout.release.as_ref().map_or("?", |release| &release.text);
     let arch = layout.architecture.map_or("?", |arch| arch.name());
-    println!(
+    writeln!(
+        out,
         "{name}: {arch} {release}: {}; {}",
         report.tally(),
         layout.provenance
-    );
+    )?;
     if let Some(error) = &report.error {
-        println!("    no memory map: {error}");
+        writeln!(out, "    no memory map: {error}")?;
     }
     for contradiction in &layout.provenance.contradictions {
-        println!("    contradiction: {contradiction}");
+        writeln!(out, "    contradiction: {contradiction}")?;
     }
     for problem in layout.problems.iter() {
-        println!("    unreadable: {problem}");
+        writeln!(out, "    unreadable: {problem}")?;
     }
     if arguments.why {
         for candidate in &report.candidates {
-            println!(
+            writeln!(
+                out,
                 "    {}: {} of {} agree",
                 candidate.name, candidate.agree, candidate.of
-            );
+            )?;
         }
     }
     for figure in &report.figures {
         match &figure.verdict {
-            Verdict::Differs { ours } => println!(
+            Verdict::Differs { ours } => writeln!(
+                out,
                 "    differs: {}: {}; ours: {}",
                 figure.what,
                 if figure.at.line == 0 {
@@ -175,16 +210,27 @@ fn show(name: &str, layout: &MachineLayout, report: &CheckReport, arguments: &Ar
                     figure.at.to_string()
                 },
                 ours.as_deref().unwrap_or("not printed"),
-            ),
+            )?,
             Verdict::CannotKnow(reason) if arguments.all => {
-                println!("    cannot know: {}: {}: {reason}", figure.what, figure.at);
+                writeln!(
+                    out,
+                    "    cannot know: {}: {}: {reason}",
+                    figure.what, figure.at
+                )?;
             }
             verdict if arguments.all => {
-                println!("    {}: {}: {}", verdict.name(), figure.what, figure.at);
+                writeln!(
+                    out,
+                    "    {}: {}: {}",
+                    verdict.name(),
+                    figure.what,
+                    figure.at
+                )?;
             }
             _ => {}
         }
     }
+    Ok(())
 }
 
 impl Summary {
@@ -207,32 +253,37 @@ impl Summary {
         }
     }
 
-    fn print(&self) {
-        println!();
-        println!(
+    fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out)?;
+        writeln!(
+            out,
             "{} logs checked, {} recognised and not checked, {} no logs",
             self.checked, self.not_checked, self.not_a_log
-        );
+        )?;
         let compared = self.all.equal + self.all.differs;
-        println!(
+        writeln!(
+            out,
             "{}; {:.2} % of {compared} compared are equal",
             self.all,
             self.all.equal as f64 * 100.0 / compared.max(1) as f64
-        );
-        println!();
-        println!(
+        )?;
+        writeln!(out)?;
+        writeln!(
+            out,
             "{:24} {:>7} {:>7} {:>7} {:>7}",
             "figure", "equal", "differ", "input", "unknown"
-        );
+        )?;
         for (kind, tally) in &self.kinds {
-            println!(
+            writeln!(
+                out,
                 "{kind:24} {:>7} {:>7} {:>7} {:>7}",
                 tally.equal, tally.differs, tally.input, tally.cannot_know
-            );
+            )?;
         }
-        println!();
+        writeln!(out)?;
         for (reason, count) in &self.reasons {
-            println!("cannot know {count:>4} × {reason}");
+            writeln!(out, "cannot know {count:>4} × {reason}")?;
         }
+        Ok(())
     }
 }

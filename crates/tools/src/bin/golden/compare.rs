@@ -14,7 +14,7 @@ use memmap_core::{
 use tools::device_golden;
 
 use crate::classify::{Words, classify};
-use crate::later::Later;
+use crate::later::{Later, Since};
 use crate::pages::{OWN_LIST, Pages, Run, WORDS};
 
 /// Unequal pages that are shown of a capture.
@@ -34,11 +34,16 @@ pub(crate) struct Outcome {
     pub(crate) explained: u64,
     pub(crate) in_use: u64,
     pub(crate) heads: u64,
+    /// Reserved at hand-over and free now, where the log ends before it could say so: neither
+    /// compared nor equal.
+    pub(crate) unexplained: u64,
     pub(crate) unequal: u64,
     /// Struct pages of devices: equal, compared.
     pub(crate) device: (u64, u64),
     /// What is wrong, for people.
     pub(crate) notes: Vec<String>,
+    /// What the capture lacks without which nothing can be called equal.
+    pub(crate) missing: Vec<String>,
     pub(crate) arch: &'static str,
 }
 
@@ -55,9 +60,12 @@ impl Outcome {
 
 /// Compares the capture in `path`.
 pub(crate) fn capture(path: &Path) -> Result<Outcome, Box<dyn std::error::Error>> {
-    let pages = Pages::read(BufReader::new(File::open(path)?))?;
+    let pages = Pages::open(path)?;
     let capture = Capture::open(path)?;
+    let whole = capture.whole == Some(true);
+    // a heading alone says nothing of zones
     let zoneinfo = capture.zoneinfo.clone();
+    let zoneinfo = zoneinfo.filter(|info| !info.zones().is_empty());
     let layout = MachineLayout::from_capture(capture)?;
     let memblock = layout.memblock()?;
     let command_line = layout.command_line.as_deref().unwrap_or_default();
@@ -103,7 +111,28 @@ pub(crate) fn capture(path: &Path) -> Result<Outcome, Box<dyn std::error::Error>
         compare_run(&map, run, &mut later, &mut outcome);
     }
     outcome.notes.extend(later.notes());
+    outcome.missing = missing(zoneinfo.is_some(), whole, &pages, &outcome);
     Ok(outcome)
+}
+
+/// What a capture has to have, and this one has not.
+fn missing(zoneinfo: bool, whole: bool, pages: &Pages, outcome: &Outcome) -> Vec<String> {
+    let mut missing = Vec::new();
+    if !zoneinfo {
+        missing.push("zones (@@zoneinfo)".to_owned());
+    }
+    match pages.lost() {
+        _ if pages.runs.is_empty() => missing.push("struct pages (@@pages)".to_owned()),
+        (0, _) => {}
+        (lost, all) => missing.push(format!("{lost} struct pages of {all} in its segments")),
+    }
+    if outcome.listed > 0 && outcome.compared == 0 && outcome.unequal == 0 {
+        missing.push("struct pages that show their initialisation".to_owned());
+    }
+    if !whole {
+        missing.push("its end (@@end)".to_owned());
+    }
+    missing
 }
 
 /// Compares struct pages of devices, and the zones that span them.
@@ -163,6 +192,14 @@ fn compare_devices(
             }
         }
     }
+    for pfns in &found.devices {
+        let node = node_of(pfns.start());
+        if zoneinfo.is_some_and(|info| info.zone(node, ZoneKind::Device).is_none()) {
+            outcome.zones.1 += 1;
+            let note = format!("node {node} zone Device: not listed, ours has frames {pfns}");
+            outcome.notes.push(note);
+        }
+    }
     Ok(())
 }
 
@@ -193,6 +230,16 @@ fn compare_zones(geometry: &Geometry, theirs: &machine::ZoneInfo, outcome: &mut 
                     zone.node, zone.zone
                 ));
             }
+        }
+    }
+    // What only we have: as many figures as would have been compared, none of them equal.
+    for ours in geometry.zone_figures().filter(|zone| zone.present > 0) {
+        if theirs.zone(ours.node, ours.zone).is_none() {
+            outcome.zones.1 += 3;
+            outcome.notes.push(format!(
+                "node {} zone {}: not listed, ours has {} pages present of {} spanned",
+                ours.node, ours.zone, ours.present, ours.spanned
+            ));
         }
     }
 }
@@ -226,53 +273,82 @@ fn compare_gaps(geometry: &Geometry, layout: &MachineLayout, outcome: &mut Outco
 }
 
 fn compare_run(map: &MemoryMap, run: &Run, later: &mut Later, outcome: &mut Outcome) {
-    let pages = run.pfns.len();
-    outcome.listed += pages;
+    outcome.listed += run.pfns.len();
     let words = classify(map.profile(), &run.words);
-    match words {
-        Words::InUse => {
-            outcome.in_use += pages;
-            return;
-        }
-        Words::BlockHead => outcome.heads += pages,
-        Words::Reserved | Words::Free => outcome.compared += pages,
+    if words == Words::InUse {
+        outcome.in_use += run.pfns.len();
+        return;
     }
-    for pfn in run.pfns.start().get()..run.pfns.end().get() {
-        let pfn = Pfn::new(pfn);
-        let Some((mut ours, kind)) = our_words(map, pfn) else {
-            unequal(map, run, pfn, outcome);
-            continue;
-        };
-        let explained = match (kind, words) {
-            (PageKind::Reserved, Words::Free | Words::BlockHead) => later.given_back(pfn),
-            (PageKind::Free, Words::Reserved) => later.reserved(pfn),
-            _ => false,
-        };
-        if explained {
-            // What freeing and reserving make of a page: the mark and the reference change.
-            ours[0] ^= map
-                .geometry()
-                .flags_layout()
-                .numbers()
-                .mask(PageFlag::Reserved);
-            ours[6] = counts(map.profile(), u32::from(words == Words::Reserved));
+    // By our own runs, so that frames that we do not have cost nothing, however many are listed.
+    let mut next = run.pfns.start();
+    for ours in map.geometry().page_runs_within(run.pfns) {
+        compare_absent(map, run, PfnRange::new(next, ours.pfns.start()), outcome);
+        for pfn in ours.pfns.iter() {
+            compare_page(map, run, (pfn, ours.kind), words, later, outcome);
         }
-        let same = match words {
-            // Links, order and type depend on what is free around it.
-            Words::BlockHead => ours[0] == run.words[0] && ours[6] == counts(map.profile(), 0),
-            _ => ours == run.words,
-        };
-        if !same {
-            unequal(map, run, pfn, outcome);
-        } else if words != Words::BlockHead {
-            outcome.equal += 1;
-            outcome.explained += u64::from(explained);
-        }
+        next = ours.pfns.end();
+    }
+    compare_absent(map, run, PfnRange::new(next, run.pfns.end()), outcome);
+}
+
+/// Counts frames of `run` that have no struct page of ours.
+fn compare_absent(map: &MemoryMap, run: &Run, pfns: PfnRange, outcome: &mut Outcome) {
+    outcome.compared += pfns.len();
+    for pfn in pfns.iter().take(SHOWN as usize) {
+        unequal(map, run, pfn, outcome);
+    }
+    let rest = pfns.len().saturating_sub(SHOWN);
+    outcome.unequal = outcome.unequal.saturating_add(rest);
+}
+
+fn compare_page(
+    map: &MemoryMap,
+    run: &Run,
+    (pfn, kind): (Pfn, PageKind),
+    words: Words,
+    later: &mut Later,
+    outcome: &mut Outcome,
+) {
+    let Some(mut ours) = our_words(map, pfn) else {
+        return compare_absent(map, run, PfnRange::new(pfn, pfn.saturating_add(1)), outcome);
+    };
+    let since = match (kind, words) {
+        (PageKind::Reserved, Words::Free | Words::BlockHead) => later.given_back(pfn),
+        (PageKind::Free, Words::Reserved) => later.reserved(pfn),
+        _ => Since::Unchanged,
+    };
+    if since != Since::Unchanged {
+        // What freeing and reserving make of a page: the mark and the reference change.
+        ours[0] ^= map
+            .geometry()
+            .flags_layout()
+            .numbers()
+            .mask(PageFlag::Reserved);
+        ours[6] = counts(map.profile(), u32::from(words == Words::Reserved));
+    }
+    let same = match words {
+        // Links, order and type depend on what is free around it.
+        Words::BlockHead => ours[0] == run.words[0] && ours[6] == counts(map.profile(), 0),
+        _ => ours == run.words,
+    };
+    if same && since == Since::LogEndsEarly {
+        outcome.unexplained += 1;
+        return;
+    }
+    match words {
+        Words::BlockHead => outcome.heads += 1,
+        _ => outcome.compared += 1,
+    }
+    if !same {
+        unequal(map, run, pfn, outcome);
+    } else if words != Words::BlockHead {
+        outcome.equal += 1;
+        outcome.explained += u64::from(since == Since::Changed);
     }
 }
 
-/// The words of our struct page as a capture would list them, and what the page is.
-fn our_words(map: &MemoryMap, pfn: Pfn) -> Option<([u64; WORDS], PageKind)> {
+/// The words of our struct page as a capture would list them.
+fn our_words(map: &MemoryMap, pfn: Pfn) -> Option<[u64; WORDS]> {
     let page = map.read(pfn).ok()?;
     let own_list = map.pfn_to_page(pfn)?.wrapping_add(8);
     let mut words = [0; WORDS];
@@ -283,7 +359,7 @@ fn our_words(map: &MemoryMap, pfn: Pfn) -> Option<([u64; WORDS], PageKind)> {
             *from
         };
     }
-    Some((words, map.geometry().page_run(pfn)?.kind))
+    Some(words)
 }
 
 /// Word 6 of a page without a type.
@@ -296,7 +372,7 @@ fn counts(profile: &Profile, references: u32) -> u64 {
 }
 
 fn unequal(map: &MemoryMap, run: &Run, pfn: Pfn, outcome: &mut Outcome) {
-    outcome.unequal += 1;
+    outcome.unequal = outcome.unequal.saturating_add(1);
     if outcome.unequal > SHOWN {
         return;
     }

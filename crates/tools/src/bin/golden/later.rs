@@ -15,22 +15,41 @@ use memmap_core::Profile;
 
 use crate::pages::Pages;
 
+/// What the log says of a page that is not as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Since {
+    /// Nothing: it should be as it was at hand-over.
+    Unchanged,
+    /// It changed.
+    Changed,
+    /// Nothing, but the log ends before it could.
+    LogEndsEarly,
+}
+
 /// Pages of one kind that the log explains.
 #[derive(Debug, Default)]
 struct Allowance {
     ranges: Vec<PfnRange>,
-    /// Pages that lines without addresses explain; `None` where the log ends before them.
-    pages: Option<u64>,
+    /// Pages that lines without addresses explain.
+    pages: u64,
     used: u64,
+    /// Whether the log ends before the last of those lines.
+    cut: bool,
 }
 
 impl Allowance {
-    fn take(&mut self, pfn: Pfn) -> bool {
+    fn take(&mut self, pfn: Pfn) -> Since {
         if self.ranges.iter().any(|range| range.contains(pfn)) {
-            return true;
+            return Since::Changed;
         }
-        self.used += 1;
-        self.pages.is_none_or(|pages| self.used <= pages)
+        if self.used < self.pages {
+            self.used += 1;
+            return Since::Changed;
+        }
+        if self.cut {
+            return Since::LogEndsEarly;
+        }
+        Since::Unchanged
     }
 }
 
@@ -62,42 +81,40 @@ impl Later {
             let late = replay.later_frees.iter();
             ranges.extend(late.map(|free| free.range.pfns_inner(shift)));
             if let Some(check) = replay.check_memory_line(shift) {
-                reserved = (check.printed.saturating_sub(check.replayed) << 10) >> shift;
+                reserved = pages_of(check.printed.saturating_sub(check.replayed), shift);
             }
         }
-        let kib: u64 = pages.freed.iter().map(|(_, kib)| kib).sum();
+        let freed = pages.freed.iter();
+        let kib = freed.fold(0, |sum: u64, (_, kib)| sum.saturating_add(*kib));
         Ok(Self {
             given_back: Allowance {
                 ranges,
-                pages: pages.log_reaches_user_space.then_some((kib << 10) >> shift),
-                used: 0,
+                pages: pages_of(kib, shift),
+                cut: !pages.log_reaches_user_space,
+                ..Allowance::default()
             },
             reserved: Allowance {
-                ranges: Vec::new(),
-                pages: Some(reserved),
-                used: 0,
+                pages: reserved,
+                ..Allowance::default()
             },
         })
     }
 
     /// Whether `pfn`, reserved at hand-over, may be free now.
-    pub(crate) fn given_back(&mut self, pfn: Pfn) -> bool {
+    pub(crate) fn given_back(&mut self, pfn: Pfn) -> Since {
         self.given_back.take(pfn)
     }
 
     /// Whether `pfn`, free at hand-over, may be reserved now.
-    pub(crate) fn reserved(&mut self, pfn: Pfn) -> bool {
+    pub(crate) fn reserved(&mut self, pfn: Pfn) -> Since {
         self.reserved.take(pfn)
     }
 
     /// What was explained by amounts alone.
     pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
         let note = |allowance: &Allowance, what: &str, line: &str| {
-            let of = match allowance.pages {
-                Some(pages) => format!("of {pages} that {line} amount to"),
-                None => format!("; the log ends before {line}"),
-            };
-            (allowance.used > 0).then(|| format!("{} {what} {of}", allowance.used))
+            let Allowance { used, pages, .. } = *allowance;
+            (used > 0).then(|| format!("{used} {what} of {pages} that {line} amount to"))
         };
         [
             note(
@@ -114,4 +131,9 @@ impl Later {
         .into_iter()
         .flatten()
     }
+}
+
+/// Whole pages of `kib` KiB.
+fn pages_of(kib: u64, page_shift: u32) -> u64 {
+    kib.saturating_mul(1024) >> page_shift
 }

@@ -1,17 +1,20 @@
 //! Compares memory maps with captures of real kernels.
 //!
 //! For every capture in a folder: zone figures, unavailable ranges, and every listed struct page
-//! that still shows its initialisation. The rules are in `docs/golden.md`.
+//! that still shows its initialisation. Exit status 0 where all captures are equal, 1 where one is
+//! not or lacks something, 2 where one cannot be read. The rules are in `docs/golden.md`.
 
 mod classify;
 mod compare;
 mod later;
 mod pages;
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
+use tools::front;
 
 use compare::Outcome;
 
@@ -22,7 +25,8 @@ struct Arguments {
     #[arg(default_value = "../shared/golden")]
     paths: Vec<PathBuf>,
     /// Fail where fewer per cent of an amd64 capture's listed pages are compared.
-    #[arg(long, default_value_t = 0.0, value_name = "PERCENT")]
+    #[arg(long, default_value_t = 0.0, value_name = "PERCENT", value_parser = front::percent,
+          allow_negative_numbers = true)]
     at_least: f64,
 }
 
@@ -33,35 +37,47 @@ fn main() -> ExitCode {
         match list(path) {
             Ok(found) => captures.extend(found),
             Err(error) => {
-                eprintln!("golden: {}: {error}", path.display());
+                front::complain("golden", format_args!("{}: {error}", path.display()));
                 return ExitCode::from(2);
             }
         }
     }
     if captures.is_empty() {
-        eprintln!(
-            "golden: there is no capture (*.txt) in {:?}",
-            arguments.paths
+        let paths = &arguments.paths;
+        front::complain(
+            "golden",
+            format_args!("there is no capture (*.txt) in {paths:?}"),
         );
         return ExitCode::from(2);
     }
-    let mut failed = 0;
-    for path in &captures {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+    front::finish("golden", |out| {
+        compare_all(out, &captures, arguments.at_least)
+    })
+}
+
+fn compare_all(out: &mut dyn Write, captures: &[PathBuf], at_least: f64) -> io::Result<ExitCode> {
+    let (mut failed, mut unread) = (0, 0);
+    for path in captures {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        let name = name.to_string_lossy();
         match compare::capture(path) {
-            Ok(outcome) => failed += u32::from(!show(&name, &outcome, arguments.at_least)),
+            Ok(outcome) => failed += u32::from(!show(out, &name, &outcome, at_least)?),
             Err(error) => {
-                failed += 1;
-                println!("{name:28} not read: {error}");
+                unread += 1;
+                writeln!(out, "{name:28} not read: {error}")?;
             }
         }
     }
-    println!("{} captures, {failed} not equal", captures.len());
-    if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    let count = captures.len();
+    writeln!(
+        out,
+        "{count} captures, {failed} not equal, {unread} not read"
+    )?;
+    Ok(match (failed, unread) {
+        (0, 0) => ExitCode::SUCCESS,
+        (_, 0) => ExitCode::FAILURE,
+        _ => ExitCode::from(2),
+    })
 }
 
 /// The captures of a folder, by name; a file is a capture itself.
@@ -82,16 +98,25 @@ fn list(path: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 /// Prints one capture's line; true where all is well.
-fn show(name: &str, outcome: &Outcome, at_least: f64) -> bool {
-    let enough = outcome.arch != "amd64" || outcome.listed == 0 || outcome.share() >= at_least;
-    let verdict = match (outcome.is_equal(), enough) {
-        (true, true) => "equal",
-        (true, false) => "TOO FEW COMPARED",
-        (false, _) => "UNEQUAL",
+fn show(out: &mut dyn Write, name: &str, outcome: &Outcome, at_least: f64) -> io::Result<bool> {
+    let enough = outcome.arch != "amd64" || outcome.share() >= at_least;
+    let missing = outcome.missing.join(", ");
+    let verdict = match (outcome.is_equal(), missing.is_empty()) {
+        (true, true) if enough => "equal".to_owned(),
+        (true, true) => "TOO FEW COMPARED".to_owned(),
+        (true, false) => format!("incomplete: {missing} missing"),
+        (false, true) => "UNEQUAL".to_owned(),
+        (false, false) => format!("UNEQUAL and incomplete: {missing} missing"),
     };
-    println!(
+    let unexplained = match outcome.unexplained {
+        0 => String::new(),
+        pages => format!(" unexplained (log ends early) {pages},"),
+    };
+    writeln!(
+        out,
         "{name:28} {verdict}: zone figures {}/{}, gaps {}/{}; listed {}, compared {} ({:.2} %), \
-         equal {} ({} changed since, as the log says), in use since {}, block heads {}, unequal {}",
+         equal {} ({} changed since, as the log says), in use since {}, block heads {},\
+         {unexplained} unequal {}",
         outcome.zones.0,
         outcome.zones.1,
         outcome.gaps.0,
@@ -104,13 +129,16 @@ fn show(name: &str, outcome: &Outcome, at_least: f64) -> bool {
         outcome.in_use,
         outcome.heads,
         outcome.unequal,
-    );
+    )?;
     if outcome.device.1 > 0 {
         let (equal, compared) = outcome.device;
-        println!("    struct pages of devices: {equal} of {compared} equal");
+        writeln!(
+            out,
+            "    struct pages of devices: {equal} of {compared} equal"
+        )?;
     }
     for note in &outcome.notes {
-        println!("    {note}");
+        writeln!(out, "    {note}")?;
     }
-    outcome.is_equal() && enough
+    Ok(outcome.is_equal() && missing.is_empty() && enough)
 }
