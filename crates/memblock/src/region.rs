@@ -148,6 +148,12 @@ impl Region {
         Self { node, ..self }
     }
 
+    /// In place, since a copy would wait for the parts of a region that was just put together.
+    #[inline]
+    pub(crate) fn forget_node(&mut self) {
+        self.node = NodeMark::UNSET;
+    }
+
     pub(crate) const fn with_flags(self, flags: MemblockFlags) -> Self {
         Self { flags, ..self }
     }

@@ -359,16 +359,14 @@ impl Memblock {
 
     /// Adds the parts of `region` that its list does not cover. `Linux: memblock_add_range`.
     #[inline]
-    fn insert(&mut self, which: Which, region: Region) -> Result<(), MemblockError> {
+    fn insert(&mut self, which: Which, mut region: Region) -> Result<(), MemblockError> {
         let range = region.range();
         if range.is_empty() {
             return Ok(());
         }
-        let region = if self.settings.numa {
-            region
-        } else {
-            region.with_node(NodeMark::UNSET)
-        };
+        if !self.settings.numa {
+            region.forget_node();
+        }
         if self.arrays.are_limited() {
             self.prepare_insert(which, range)?;
         }

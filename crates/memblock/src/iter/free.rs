@@ -3,34 +3,34 @@
 use core::iter::FusedIterator;
 
 use super::Filter;
-use crate::list::Cursor;
+use crate::list::{Downward, Upward};
 use crate::{MemblockFlags, NodeMark, PhysAddr, PhysRange, Region, RegionList};
 
 /// Free ranges from the lowest up; see [`Memblock::free_ranges`](crate::Memblock::free_ranges).
 #[derive(Clone, Debug)]
 pub struct FreeRanges<'a> {
-    memory: Cursor<'a>,
-    reserved: Cursor<'a>,
-    /// The region of memory under way.
-    region: Region,
+    memory: Upward<'a>,
+    reserved: Upward<'a>,
+    /// Flags and node of the region of memory under way.
+    kind: (MemblockFlags, NodeMark),
     /// What is left of it; empty before the first.
     start: PhysAddr,
     end: PhysAddr,
     filter: Filter,
 }
 
-const NOTHING: Region = Region::new(
-    PhysRange::new(PhysAddr::ZERO, PhysAddr::ZERO),
-    NodeMark::UNSET,
-    MemblockFlags::empty(),
-);
+/// A part of a region of memory of this kind.
+#[inline]
+fn part((flags, node): (MemblockFlags, NodeMark), start: PhysAddr, end: PhysAddr) -> Region {
+    Region::new(PhysRange::new(start, end), node, flags)
+}
 
 impl<'a> FreeRanges<'a> {
     pub(super) fn new(memory: &'a RegionList, reserved: &'a RegionList, filter: Filter) -> Self {
         Self {
-            memory: Cursor::first(memory),
-            reserved: Cursor::first(reserved),
-            region: NOTHING,
+            memory: Upward::first(memory),
+            reserved: Upward::first(reserved),
+            kind: (MemblockFlags::empty(), NodeMark::UNSET),
             start: PhysAddr::ZERO,
             end: PhysAddr::ZERO,
             filter,
@@ -48,7 +48,7 @@ impl Iterator for FreeRanges<'_> {
                 let (start, end) = (self.start, self.end);
                 let Some(reserved) = self.reserved.region().filter(|it| it.start() < end) else {
                     self.start = end;
-                    return Some(self.region.with_range(PhysRange::new(start, end)));
+                    return Some(part(self.kind, start, end));
                 };
                 let (low, high) = (reserved.start(), reserved.end());
                 if high < end {
@@ -56,13 +56,13 @@ impl Iterator for FreeRanges<'_> {
                 }
                 self.start = start.max(high);
                 if start < low {
-                    return Some(self.region.with_range(PhysRange::new(start, low)));
+                    return Some(part(self.kind, start, low));
                 }
             }
-            let memory = *self.memory.region()?;
+            let memory = self.memory.region()?;
             self.memory.forward();
             if !self.filter.skips(memory) {
-                self.region = memory;
+                self.kind = (memory.flags(), memory.node_mark());
                 self.start = memory.start();
                 self.end = memory.end();
             }
@@ -76,10 +76,10 @@ impl FusedIterator for FreeRanges<'_> {}
 /// [`Memblock::free_ranges_rev`](crate::Memblock::free_ranges_rev).
 #[derive(Clone, Debug)]
 pub struct FreeRangesRev<'a> {
-    memory: Cursor<'a>,
-    reserved: Cursor<'a>,
-    /// The region of memory under way.
-    region: Region,
+    memory: Downward<'a>,
+    reserved: Downward<'a>,
+    /// Flags and node of the region of memory under way.
+    kind: (MemblockFlags, NodeMark),
     /// What is left of it; empty before the first.
     start: PhysAddr,
     end: PhysAddr,
@@ -89,9 +89,9 @@ pub struct FreeRangesRev<'a> {
 impl<'a> FreeRangesRev<'a> {
     pub(super) fn new(memory: &'a RegionList, reserved: &'a RegionList, filter: Filter) -> Self {
         Self {
-            memory: Cursor::last(memory),
-            reserved: Cursor::last(reserved),
-            region: NOTHING,
+            memory: Downward::last(memory),
+            reserved: Downward::last(reserved),
+            kind: (MemblockFlags::empty(), NodeMark::UNSET),
             start: PhysAddr::ZERO,
             end: PhysAddr::ZERO,
             filter,
@@ -109,7 +109,7 @@ impl Iterator for FreeRangesRev<'_> {
                 let (start, end) = (self.start, self.end);
                 let Some(reserved) = self.reserved.region().filter(|it| it.end() > start) else {
                     self.end = start;
-                    return Some(self.region.with_range(PhysRange::new(start, end)));
+                    return Some(part(self.kind, start, end));
                 };
                 let (low, high) = (reserved.start(), reserved.end());
                 if low > start {
@@ -117,13 +117,13 @@ impl Iterator for FreeRangesRev<'_> {
                 }
                 self.end = end.min(low);
                 if high < end {
-                    return Some(self.region.with_range(PhysRange::new(high, end)));
+                    return Some(part(self.kind, high, end));
                 }
             }
-            let memory = *self.memory.region()?;
+            let memory = self.memory.region()?;
             self.memory.backward();
             if !self.filter.skips(memory) {
-                self.region = memory;
+                self.kind = (memory.flags(), memory.node_mark());
                 self.start = memory.start();
                 self.end = memory.end();
             }

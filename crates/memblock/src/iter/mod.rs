@@ -24,7 +24,7 @@ struct Filter {
 impl Filter {
     /// `Linux: should_skip_region`.
     #[inline]
-    fn skips(self, region: Region) -> bool {
+    fn skips(&self, region: &Region) -> bool {
         let flags = region.flags();
         let asks = self.flags;
         if self.node.is_some() && region.node() != self.node {
@@ -73,7 +73,7 @@ impl Memblock {
         flags: MemblockFlags,
     ) -> impl DoubleEndedIterator<Item = Region> + Clone {
         let filter = self.filter(node, flags);
-        self.memory().iter().filter(move |&it| !filter.skips(it))
+        self.memory().iter().filter(move |it| !filter.skips(it))
     }
 
     /// The whole frames of every region of memory on `node`, whatever its flags. Regions without

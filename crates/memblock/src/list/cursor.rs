@@ -1,96 +1,104 @@
-//! A place in a list that moves both ways.
+//! Places in a list that move one way.
 //!
-//! The merging iterators hold one cursor a list; moving inside a chunk is one index step.
+//! The merging iterators hold one cursor a list. A cursor keeps what is left of its chunk as a
+//! slice, so that a step is an addition and a comparison.
 
 use alloc::vec::Vec;
 
 use super::{Pos, RegionList};
 use crate::{PhysAddr, Region};
 
-/// A place between two regions of a list, with the chunk around it at hand.
+/// A region of a list, on the way up.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cursor<'a> {
+pub(crate) struct Upward<'a> {
     list: &'a RegionList,
-    /// The regions of the chunk under the cursor; empty past either end.
-    regions: &'a [Region],
     chunk: usize,
-    index: usize,
+    /// From the region under the cursor to the end of its chunk; empty past the end of the list.
+    ahead: &'a [Region],
 }
 
-impl<'a> Cursor<'a> {
-    /// A cursor on the lowest region.
+impl<'a> Upward<'a> {
+    /// On the lowest region.
     pub(crate) fn first(list: &'a RegionList) -> Self {
-        Self::on(list, Pos { chunk: 0, index: 0 })
+        Self::at_chunk(list, 0)
     }
 
-    /// A cursor on the highest region.
-    pub(crate) fn last(list: &'a RegionList) -> Self {
-        let end = Pos {
-            chunk: list.chunks.len(),
-            index: 0,
-        };
-        match list.before(end) {
-            Some(pos) => Self::on(list, pos),
-            None => Self::on(list, end),
+    /// On the lowest region that ends above `address`.
+    pub(crate) fn seek(list: &'a RegionList, address: PhysAddr) -> Self {
+        let Pos { chunk, index } = list.seek(address);
+        let regions = list.chunks.get(chunk).map_or(&[][..], Vec::as_slice);
+        Self {
+            list,
+            chunk,
+            ahead: regions.get(index..).unwrap_or(&[]),
         }
     }
 
-    /// A cursor on the lowest region that ends above `address`.
-    pub(crate) fn seek(list: &'a RegionList, address: PhysAddr) -> Self {
-        Self::on(list, list.seek(address))
-    }
-
-    fn on(list: &'a RegionList, pos: Pos) -> Self {
+    // by value, so that the cursor of a loop can live in registers
+    #[cold]
+    fn at_chunk(list: &'a RegionList, chunk: usize) -> Self {
         Self {
             list,
-            regions: list.chunks.get(pos.chunk).map_or(&[], Vec::as_slice),
-            chunk: pos.chunk,
-            index: pos.index,
+            chunk,
+            ahead: list.chunks.get(chunk).map_or(&[], Vec::as_slice),
         }
     }
 
     /// The region under the cursor.
     #[inline]
     pub(crate) fn region(&self) -> Option<&'a Region> {
-        self.regions.get(self.index)
+        self.ahead.first()
     }
 
     /// Moves to the next region.
     #[inline]
     pub(crate) fn forward(&mut self) {
-        self.index += 1;
-        if self.index >= self.regions.len() {
-            *self = Self::next_chunk(self.list, self.chunk);
+        match self.ahead {
+            [_, ahead @ ..] if !ahead.is_empty() => self.ahead = ahead,
+            [] => {}
+            _ => *self = Self::at_chunk(self.list, self.chunk + 1),
+        }
+    }
+}
+
+/// A region of a list, on the way down.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Downward<'a> {
+    list: &'a RegionList,
+    chunk: usize,
+    /// From the start of the chunk to the region under the cursor; empty below the list.
+    behind: &'a [Region],
+}
+
+impl<'a> Downward<'a> {
+    /// On the highest region.
+    pub(crate) fn last(list: &'a RegionList) -> Self {
+        Self::below_chunk(list, list.chunks.len())
+    }
+
+    #[cold]
+    fn below_chunk(list: &'a RegionList, chunk: usize) -> Self {
+        let chunk = chunk.wrapping_sub(1);
+        Self {
+            list,
+            chunk,
+            behind: list.chunks.get(chunk).map_or(&[], Vec::as_slice),
         }
     }
 
-    // by value, so that the cursor of a loop can live in registers
-    #[cold]
-    fn next_chunk(list: &'a RegionList, chunk: usize) -> Self {
-        let chunk = (chunk + 1).min(list.chunks.len());
-        Self::on(list, Pos { chunk, index: 0 })
+    /// The region under the cursor.
+    #[inline]
+    pub(crate) fn region(&self) -> Option<&'a Region> {
+        self.behind.last()
     }
 
-    /// Moves to the region before; below the lowest there is none, and there is no way back.
+    /// Moves to the region below.
     #[inline]
     pub(crate) fn backward(&mut self) {
-        if self.index > 0 {
-            self.index -= 1;
-        } else {
-            *self = Self::previous_chunk(self.list, self.chunk);
-        }
-    }
-
-    #[cold]
-    fn previous_chunk(list: &'a RegionList, chunk: usize) -> Self {
-        match list.before(Pos { chunk, index: 0 }) {
-            Some(pos) => Self::on(list, pos),
-            None => Self {
-                list,
-                regions: &[],
-                chunk: 0,
-                index: 0,
-            },
+        match self.behind {
+            [behind @ .., _] if !behind.is_empty() => self.behind = behind,
+            [] => {}
+            _ => *self = Self::below_chunk(self.list, self.chunk),
         }
     }
 }

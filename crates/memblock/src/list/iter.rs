@@ -2,22 +2,22 @@
 
 use core::iter::FusedIterator;
 
-use super::{Cursor, RegionList};
+use super::{Downward, RegionList, Upward};
 use crate::{PhysRange, Region};
 
 /// The regions of a list in ascending order, and in descending order from its end.
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
-    front: Cursor<'a>,
-    back: Cursor<'a>,
+    front: Upward<'a>,
+    back: Downward<'a>,
     left: usize,
 }
 
 impl<'a> Iter<'a> {
     pub(super) fn new(list: &'a RegionList) -> Self {
         Self {
-            front: Cursor::first(list),
-            back: Cursor::last(list),
+            front: Upward::first(list),
+            back: Downward::last(list),
             left: list.len,
         }
     }
@@ -55,14 +55,14 @@ impl FusedIterator for Iter<'_> {}
 /// The regions of a list that share an address with a range, in ascending order.
 #[derive(Clone, Debug)]
 pub struct Overlapping<'a> {
-    cursor: Cursor<'a>,
+    cursor: Upward<'a>,
     range: PhysRange,
 }
 
 impl<'a> Overlapping<'a> {
     pub(super) fn new(list: &'a RegionList, range: PhysRange) -> Self {
         Self {
-            cursor: Cursor::seek(list, range.start()),
+            cursor: Upward::seek(list, range.start()),
             range,
         }
     }

@@ -20,7 +20,7 @@ use core::fmt;
 
 use crate::{PhysAddr, PhysRange, Region};
 
-pub(crate) use cursor::Cursor;
+pub(crate) use cursor::{Downward, Upward};
 pub use iter::{Iter, Overlapping};
 
 /// Regions in a chunk at most: 6 KiB, so that a move inside stays in the first cache. The crate's
