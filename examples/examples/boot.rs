@@ -1,6 +1,6 @@
 //! What a kernel would print for a boot log, beside what it did print.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -25,6 +25,12 @@ struct Args {
 }
 
 const EXIT_CODES: &str = "\
+Verdicts:
+  equal        ours is the same
+  differs      ours is another, or there is none
+  input        the line was read to build the map: finding it again proves nothing
+  cannot know  it depends on what no log tells; the reason stands behind it
+
 Exit status:
   0  every figure that can be compared is equal
   1  a figure differs
@@ -40,6 +46,9 @@ fn main() -> ExitCode {
     for file in &args.files {
         match boot(&mut out, file, &args) {
             Ok(one) => status = status.max(one),
+            Err(BootError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => {
+                return ExitCode::from(examples::CLOSED_PIPE);
+            }
             Err(error) => {
                 eprintln!("boot: {error}");
                 status = UNREADABLE;

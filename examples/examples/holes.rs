@@ -8,6 +8,8 @@
 //! On the board the first two took 179 ms and 38 ms, initialising struct pages included.
 
 use std::hint::black_box;
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use memblock::{
@@ -114,40 +116,64 @@ fn walks(memblock: &Memblock) -> [Walk; 4] {
     ]
 }
 
-fn main() -> Result<(), MemblockError> {
-    let memblock = board()?;
-    println!(
+fn main() -> ExitCode {
+    let memblock = match board() {
+        Ok(memblock) => memblock,
+        Err(error) => {
+            eprintln!("holes: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match report(&mut io::stdout().lock(), &memblock) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+            ExitCode::from(examples::CLOSED_PIPE)
+        }
+        Err(error) => {
+            eprintln!("holes: stdout: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// All walks as a table.
+fn report(out: &mut impl Write, memblock: &Memblock) -> io::Result<()> {
+    writeln!(
+        out,
         "R-Car H3: {} frames from the lowest to the highest of memory",
-        span(&memblock).len()
-    );
-    println!(
+        span(memblock).len()
+    )?;
+    writeln!(
+        out,
         "{:20} {:>10} {:>10} {:>10} {:>9}",
         "walk", "visited", "found", "ms", "speed-up"
-    );
-    let walks = walks(&memblock);
+    )?;
+    let walks = walks(memblock);
     let first = walks[0].took.as_secs_f64();
     for walk in &walks {
         let took = walk.took.as_secs_f64();
-        println!(
+        writeln!(
+            out,
             "{:20} {:10} {:10} {:10.3} {:8.1}x",
             walk.name,
             walk.visited,
             walk.found,
             took * 1e3,
             first / took
-        );
+        )?;
     }
     let agree = walks
         .iter()
         .all(|walk| (walk.found, walk.sum) == (walks[0].found, walks[0].sum));
-    println!(
+    writeln!(
+        out,
         "{}",
         if agree {
             "all found the same frames"
         } else {
             "THE WALKS DIFFER"
         }
-    );
+    )?;
     Ok(())
 }
 

@@ -5,6 +5,7 @@ mod input;
 mod output;
 mod say;
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -34,7 +35,9 @@ fn main() -> ExitCode {
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err((status, message)) => {
-            eprintln!("sweep: {message}");
+            if !message.is_empty() {
+                eprintln!("sweep: {message}");
+            }
             ExitCode::from(status)
         }
     }
@@ -44,7 +47,10 @@ type Failure = (u8, String);
 
 /// Nobody reads what we print any more, or it cannot be kept.
 fn unsaid(error: std::io::Error) -> Failure {
-    (FAILED, format!("stdout: {error}"))
+    match error.kind() {
+        ErrorKind::BrokenPipe => (examples::CLOSED_PIPE, String::new()),
+        _ => (FAILED, format!("stdout: {error}")),
+    }
 }
 
 fn unusable(error: impl ToString) -> Failure {

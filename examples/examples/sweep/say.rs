@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use deferred_init::Topology;
-use machine::{FigureKind, MachineLayout};
+use machine::{FigureKind, MachineLayout, MemorySource};
 use memmap_core::Geometry;
 use study::judge::MIN_ROUNDS;
 use study::sweep::{Measured, Summary};
@@ -44,6 +44,16 @@ pub(crate) fn layout(
     let sections = geometry.sections();
     let with_memory = geometry.nodes().iter().filter(|node| node.has_memory());
     writeln!(out, "layout: {}: {}", source(layout), layout.provenance)?;
+    if matches!(
+        layout.provenance.memory,
+        MemorySource::Sysfs | MemorySource::Zoneinfo
+    ) {
+        writeln!(
+            out,
+            "        /proc/iomem hides its addresses from us: holes and reservations of the firmware \
+             are missing; root sees them"
+        )?;
+    }
     writeln!(
         out,
         "model:  {profile}; {:.2} GiB on {}, {}, memmap {}",
@@ -145,7 +155,7 @@ pub(crate) fn result(
 /// What the ratios rest on.
 fn basis(measured: &Measured, summary: &Summary) -> String {
     let rounds = count(summary.rounds as u64, "round");
-    if summary.rounds < MIN_ROUNDS {
+    let basis = if summary.rounds < MIN_ROUNDS {
         format!(
             "{rounds} of {}: ratios are indications (~); a verdict takes {MIN_ROUNDS} \
              (--rounds {MIN_ROUNDS})",
@@ -153,5 +163,9 @@ fn basis(measured: &Measured, summary: &Summary) -> String {
         )
     } else {
         format!("{rounds}; ratios with their 95 % intervals")
-    }
+    };
+    format!(
+        "{basis}\nspeed-up (over the fewest threads) and of limit are medians of ratios within a \
+         round; times are medians of all rounds"
+    )
 }
