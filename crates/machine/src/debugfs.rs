@@ -11,8 +11,8 @@ use memblock::{MemblockFlags, NodeId};
 use crate::error::ReadError;
 use crate::layout::MemoryRange;
 use crate::location::Problems;
+use crate::text;
 use crate::text::scan::Scan;
-use crate::text::{Line, Lines};
 
 /// One array.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,12 +28,8 @@ impl MemblockArray {
     /// # Errors
     /// [`ReadError::Io`] where it cannot be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ReadError> {
-        let path = path.as_ref();
-        let file = std::fs::File::open(path).map_err(|source| ReadError::Io {
-            file: path.to_owned(),
-            source,
-        })?;
-        Self::read(&path.display().to_string(), std::io::BufReader::new(file))
+        let (name, input) = text::open(path.as_ref())?;
+        Self::read(&name, input)
     }
 
     /// Reads `input`, which messages will call `name`.
@@ -42,14 +38,7 @@ impl MemblockArray {
     /// [`ReadError::Io`] where it cannot be read.
     pub fn read(name: &str, input: impl BufRead) -> Result<Self, ReadError> {
         let mut array = Self::default();
-        let mut lines = Lines::new(input);
-        let mut line = Line::default();
-        while lines.read(&mut line).map_err(|source| ReadError::Io {
-            file: name.into(),
-            source,
-        })? {
-            array.feed(line.number, line.text());
-        }
+        text::each_line(name, input, |line| array.feed(line.number, line.text()))?;
         Ok(array)
     }
 

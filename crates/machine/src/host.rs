@@ -12,13 +12,11 @@ use std::path::{Path, PathBuf};
 use memblock::{NodeId, PhysAddr, PhysRange};
 
 use crate::bootlog::BootLog;
-use crate::figures::PrintedFigures;
 use crate::iomem::Iomem;
 use crate::layout::{
     DeviceRange, MachineLayout, MemoryRange, MemorySource, NOMAP, NodeRange, NodeSource,
     PageSizeSource, Provenance, RangeMap, ReservedSource,
 };
-use crate::location::Problems;
 use crate::release::{Architecture, KernelRelease};
 use crate::sysfs::{MemoryBlocks, SysfsError};
 use crate::text::scan::Scan;
@@ -134,29 +132,16 @@ fn empty(root: &Path) -> MachineLayout {
         None => (4096, PageSizeSource::Usual),
     };
     MachineLayout {
-        file: root.display().to_string(),
         architecture: Architecture::of_this_build(),
         release,
         command_line: text("proc/cmdline"),
         machine: text("sys/class/dmi/id/product_name").or_else(|| text("proc/device-tree/model")),
         page_size,
-        memory: Vec::new(),
-        node_ranges: Vec::new(),
-        memoryless: Vec::new(),
-        offline: Vec::new(),
-        reserved: Vec::new(),
-        calls: Vec::new(),
-        handed_over: false,
-        freed: Vec::new(),
-        kept: Vec::new(),
-        devices: Vec::new(),
-        nr_cpus: None,
-        figures: PrintedFigures::default(),
         provenance: Provenance {
             page_size: source,
             ..Provenance::default()
         },
-        problems: Problems::default(),
+        ..MachineLayout::empty(&root.display().to_string())
     }
 }
 

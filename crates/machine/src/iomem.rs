@@ -9,8 +9,8 @@ use memblock::PhysRange;
 
 use crate::error::ReadError;
 use crate::location::Problems;
+use crate::text;
 use crate::text::scan::Scan;
-use crate::text::{Line, Lines};
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,12 +62,8 @@ impl Iomem {
     /// # Errors
     /// [`ReadError::Io`] where it cannot be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ReadError> {
-        let path = path.as_ref();
-        let file = std::fs::File::open(path).map_err(|source| ReadError::Io {
-            file: path.to_owned(),
-            source,
-        })?;
-        Self::read(&path.display().to_string(), std::io::BufReader::new(file))
+        let (name, input) = text::open(path.as_ref())?;
+        Self::read(&name, input)
     }
 
     /// Reads `input`, which messages will call `name`.
@@ -76,14 +72,7 @@ impl Iomem {
     /// [`ReadError::Io`] where it cannot be read.
     pub fn read(name: &str, input: impl BufRead) -> Result<Self, ReadError> {
         let mut iomem = Self::default();
-        let mut lines = Lines::new(input);
-        let mut line = Line::default();
-        while lines.read(&mut line).map_err(|source| ReadError::Io {
-            file: name.into(),
-            source,
-        })? {
-            iomem.feed(line.number, line.whole());
-        }
+        text::each_line(name, input, |line| iomem.feed(line.number, line.whole()))?;
         Ok(iomem)
     }
 

@@ -6,12 +6,11 @@
 
 use memblock::{NodeId, PhysAddr, PhysRange};
 
-use crate::figures::PrintedFigures;
 use crate::layout::{
     MachineLayout, MemoryRange, MemorySource, NodeRange, NodeSource, PageSizeSource, Provenance,
     ReservedSource,
 };
-use crate::location::{Location, Problems};
+use crate::location::Location;
 use crate::release::Architecture;
 use crate::size::ByteSize;
 
@@ -192,24 +191,10 @@ pub fn explicit(claims: &[(NodeId, PhysRange)]) -> Result<MachineLayout, Synthet
         })
         .collect();
     Ok(MachineLayout {
-        file: "(given sizes)".to_owned(),
         architecture: Some(Architecture::Amd64),
-        release: None,
-        command_line: None,
-        machine: None,
         page_size: PAGE,
         memory,
         node_ranges,
-        memoryless: Vec::new(),
-        offline: Vec::new(),
-        reserved: Vec::new(),
-        calls: Vec::new(),
-        handed_over: false,
-        freed: Vec::new(),
-        kept: Vec::new(),
-        devices: Vec::new(),
-        nr_cpus: None,
-        figures: PrintedFigures::default(),
         provenance: Provenance {
             memory: MemorySource::Synthetic,
             nodes: NodeSource::Synthetic,
@@ -217,7 +202,7 @@ pub fn explicit(claims: &[(NodeId, PhysRange)]) -> Result<MachineLayout, Synthet
             page_size: PageSizeSource::Given,
             ..Provenance::default()
         },
-        problems: Problems::default(),
+        ..MachineLayout::empty("(given sizes)")
     })
 }
 

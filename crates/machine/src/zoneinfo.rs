@@ -10,8 +10,8 @@ use memmap_core::ZoneKind;
 
 use crate::error::ReadError;
 use crate::location::Problems;
+use crate::text;
 use crate::text::scan::Scan;
-use crate::text::{Line, Lines};
 
 /// One zone of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +47,7 @@ impl ZoneInfo {
     /// [`ReadError::Io`] where the input cannot be read.
     pub fn read(name: &str, input: impl BufRead) -> Result<Self, ReadError> {
         let mut reader = ZoneInfoReader::default();
-        let mut lines = Lines::new(input);
-        let mut line = Line::default();
-        while lines.read(&mut line).map_err(|source| ReadError::Io {
-            file: name.into(),
-            source,
-        })? {
-            reader.feed(line.number, line.text());
-        }
+        text::each_line(name, input, |line| reader.feed(line.number, line.text()))?;
         Ok(reader.finish())
     }
 
@@ -63,12 +56,8 @@ impl ZoneInfo {
     /// # Errors
     /// [`ReadError::Io`] where it cannot be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ReadError> {
-        let path = path.as_ref();
-        let file = std::fs::File::open(path).map_err(|source| ReadError::Io {
-            file: path.to_owned(),
-            source,
-        })?;
-        Self::read(&path.display().to_string(), std::io::BufReader::new(file))
+        let (name, input) = text::open(path.as_ref())?;
+        Self::read(&name, input)
     }
 
     /// The zones, in the order printed.

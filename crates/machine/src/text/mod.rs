@@ -5,9 +5,11 @@
 //! no UTF-8. [`Lines`] is the one place that knows all this; readers behind it see the kernel's
 //! own words and the line number.
 
+mod file;
 mod lines;
 mod prefix;
 pub(crate) mod scan;
 
+pub(crate) use file::{each_line, open};
 pub use lines::{Line, Lines, MAX_LINE};
 pub use prefix::strip_prefixes;
