@@ -105,7 +105,7 @@ fn a_sweep_prints_every_contestant_and_keeps_a_record_a_run() {
 }
 
 #[test]
-fn every_scheduler_and_placement_on_one_node_sweeps() {
+fn every_scheduler_sweeps() {
     for scheduler in ["static", "padata", "deque", "rayon"] {
         let folder = tempfile::tempdir().unwrap();
         let args = [
