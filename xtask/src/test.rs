@@ -12,7 +12,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
              say that they skip; everything else runs"
         );
     }
-    let mut line: Vec<String> = vec!["test".into(), "--workspace".into()];
+    let mut line: Vec<String> = vec!["test".into(), "--workspace".into(), "--no-fail-fast".into()];
     line.extend(hwloc::cargo_features("deferred-init"));
     line.extend_from_slice(args);
     launch::cargo(&line)

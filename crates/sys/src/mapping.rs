@@ -27,11 +27,16 @@ pub enum HugePages {
 
 /// Private anonymous address space; unmapped on drop.
 ///
+/// At least a page in front of it and behind it is part of the reservation and never usable: what
+/// runs over an end faults, and the system never joins it with a neighbour of the same kind.
+///
 /// It hands out pointers, never references: who writes where, and when, is its user's to say.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
     len: usize,
+    // addresses, with what is in front and behind
+    whole: Range<usize>,
     // byte offsets, sorted, disjoint, not touching: what may be populated
     committed: Mutex<Vec<Range<usize>>>,
 }
@@ -69,15 +74,16 @@ impl Mapping {
             return Err(bad);
         }
         let align = align.max(page);
-        let Some(len) = len.max(1).checked_next_multiple_of(page) else {
-            return Err(bad);
-        };
-        let Some(wide) = len.checked_add(align - page) else {
+        let rounded = len.max(1).checked_next_multiple_of(page);
+        let (Some(len), Some(whole)) = (
+            rounded,
+            rounded.and_then(|len| len.checked_add(align)?.checked_add(page)),
+        ) else {
             return Err(bad);
         };
         let args = || Args::Memory {
             address: 0,
-            bytes: wide,
+            bytes: whole,
         };
         let address = seam::call(Call::Mmap, args, || {
             // SAFETY: a new private mapping at an address of the kernel's choice touches nothing
@@ -85,7 +91,7 @@ impl Mapping {
             let at = unsafe {
                 libc::mmap(
                     std::ptr::null_mut(),
-                    wide,
+                    whole,
                     libc::PROT_NONE,
                     libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
                     -1,
@@ -94,39 +100,15 @@ impl Mapping {
             };
             at as libc::c_long
         })? as usize;
-        let base = address.next_multiple_of(align);
-        // From here on drop gives all of it back, whatever fails.
-        let mut whole = Self::from_raw(address, wide);
-        whole.trim(address..base)?;
-        whole.trim(base + len..address + wide)?;
-        Ok(whole)
-    }
-
-    fn from_raw(address: usize, len: usize) -> Self {
-        let base = std::ptr::with_exposed_provenance_mut::<u8>(address);
-        Self {
-            base: NonNull::new(base).unwrap_or(NonNull::dangling()),
+        // at most `align` bytes on: a page at least is left in front and behind
+        let base = (address + page).next_multiple_of(align);
+        Ok(Self {
+            base: NonNull::new(std::ptr::with_exposed_provenance_mut(base))
+                .unwrap_or(NonNull::dangling()),
             len,
+            whole: address..address + whole,
             committed: Mutex::new(Vec::new()),
-        }
-    }
-
-    /// Gives back a front or a back of the mapping, by addresses.
-    fn trim(&mut self, gone: Range<usize>) -> Result<(), SysError> {
-        if gone.is_empty() {
-            return Ok(());
-        }
-        unmap(gone.start, gone.len())?;
-        let start = self.base.as_ptr() as usize;
-        let (start, end) = if gone.start == start {
-            (gone.end, start + self.len)
-        } else {
-            (start, gone.start)
-        };
-        let rest = Self::from_raw(start, end - start);
-        // the old value covers what is gone too: it must not be unmapped again
-        std::mem::forget(std::mem::replace(self, rest));
-        Ok(())
+        })
     }
 
     /// The first byte. What lies behind it is usable where it was committed.
@@ -248,7 +230,7 @@ impl Mapping {
     /// # Errors
     /// [`SysError::Refused`]; the mapping is then given back by force on drop as far as possible.
     pub fn unmap(self) -> Result<(), SysError> {
-        unmap(self.base.as_ptr() as usize, self.len)?;
+        unmap(self.whole.start, self.whole.len())?;
         std::mem::forget(self);
         Ok(())
     }
@@ -320,7 +302,7 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // Past the seam: an injected fault must not leak address space.
         // SAFETY: the mapping is ours and nobody can use it any more.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+        unsafe { libc::munmap(self.whole.start as *mut libc::c_void, self.whole.len()) };
     }
 }
 
@@ -432,7 +414,8 @@ mod tests {
         let error = Mapping::reserve(1 << 40).unwrap_err();
         assert_eq!(error.errno(), Some(Errno(libc::ENOMEM)));
         let text = error.to_string();
-        assert!(text.contains("mmap(1099511627776 bytes)"), "{text}");
+        let asked = (1_usize << 40) + 2 * page_size();
+        assert!(text.contains(&format!("mmap({asked} bytes)")), "{text}");
         assert!(text.contains("ulimit -v"), "{text}");
     }
 
