@@ -1,0 +1,92 @@
+//! The steps: a name, what it shows, the time it takes, and the line that runs it.
+
+/// One step.
+pub(super) struct Step {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    /// About how long it takes on two cores, minutes.
+    pub(super) minutes: u64,
+    /// The arguments of cargo, between spaces.
+    pub(super) line: &'static str,
+    pub(super) environment: &'static [(&'static str, &'static str)],
+}
+
+pub(super) const STEPS: &[Step] = &[
+    Step::new(
+        "instructions",
+        "instructions a page of every writer against the checked-in counts (valgrind)",
+        2,
+        "run --release -p tools --bin instructions",
+    ),
+    Step::new(
+        "perf",
+        "the bounds of the page writers",
+        2,
+        "run --release -p tools --bin perf -- --check",
+    ),
+    Step::new(
+        "device-perf",
+        "the bounds of binding device memory",
+        2,
+        "run --release -p tools --bin device_perf -- --check",
+    ),
+    Step::new(
+        "overhead",
+        "what the engine adds to writing",
+        2,
+        "run --release -p tools --bin overhead -- --rounds 181",
+    ),
+    Step::new(
+        "handover",
+        "what a whole boot of 384 GiB adds to writing",
+        4,
+        "run --release -p tools --bin handover",
+    ),
+    Step::new(
+        "span",
+        "what a long address span adds",
+        2,
+        "run --release -p tools --bin span -- --at-most 1.05",
+    ),
+    Step::new("benches", "all criterion benches", 25, "bench -p benches"),
+    Step {
+        environment: &[("RUSTFLAGS", "--cfg loom")],
+        ..Step::new(
+            "loom",
+            "every interleaving of the small models",
+            10,
+            "test -p memmap-core --lib model --target-dir target/loom",
+        )
+    },
+    // The sanitizer is part of the stable compiler but may be asked for by its own developers only.
+    // With a target named, build scripts and macros stay without it.
+    Step {
+        environment: &[
+            ("RUSTC_BOOTSTRAP", "1"),
+            ("RUSTFLAGS", "-Zsanitizer=address"),
+        ],
+        ..Step::new(
+            "address-sanitizer",
+            "the tests of the crate with page writers under AddressSanitizer",
+            10,
+            "test -p memmap-core --tests --target x86_64-unknown-linux-gnu --target-dir target/asan",
+        )
+    },
+];
+
+impl Step {
+    const fn new(
+        name: &'static str,
+        about: &'static str,
+        minutes: u64,
+        line: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            about,
+            minutes,
+            line,
+            environment: &[],
+        }
+    }
+}
