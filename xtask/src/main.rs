@@ -54,6 +54,11 @@ const COMMANDS: &[Command] = &[
         run: |args| launch::tool("guest", args),
     },
     Command {
+        name: "soak",
+        about: "lives of random machines under random faults, every map checked",
+        run: |args| launch::tool("soak", args),
+    },
+    Command {
         name: "nightly",
         about: "what CI has no time for: [NAME …] of its steps, all by default",
         run: nightly::run,

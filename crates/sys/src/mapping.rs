@@ -47,6 +47,9 @@ unsafe impl Send for Mapping {}
 // SAFETY: as for Send; what changes through `&self` is behind the mutex.
 unsafe impl Sync for Mapping {}
 
+/// How often a call that was interrupted, or told to come again, is made before that is an error.
+const MOST_TRIES: u32 = 1000;
+
 impl Mapping {
     /// Reserves `len` bytes, rounded up to whole pages (at least one), without committing memory.
     ///
@@ -188,14 +191,16 @@ impl Mapping {
                 end: range.end,
             });
         }
+        let mut tries = 0;
         loop {
+            tries += 1;
             match self.advise(&range, libc::MADV_POPULATE_WRITE) {
                 Err(error) => match error.errno().map(|errno| errno.0) {
                     Some(libc::EINVAL) => {
                         self.touch(&range);
                         return Ok(());
                     }
-                    Some(libc::EINTR | libc::EAGAIN) => {}
+                    Some(libc::EINTR | libc::EAGAIN) if tries < MOST_TRIES => {}
                     _ => return Err(error),
                 },
                 Ok(()) => return Ok(()),
@@ -381,6 +386,22 @@ mod tests {
                     .all(|node| matches!(node, crate::PageNode::On(_)))
             );
         }
+    }
+
+    #[test]
+    fn a_call_that_is_told_to_come_again_gives_up_in_the_end() {
+        let page = page_size();
+        let map = Mapping::reserve(page).unwrap();
+        map.commit(0..page).unwrap();
+        let faults = Faults::new().fail(Call::Madvise, 1, libc::EAGAIN);
+        let scope = faults.enter();
+        map.populate(0..page).unwrap();
+        drop(scope);
+        let _scope = Faults::new()
+            .fail_from(Call::Madvise, 1, libc::EAGAIN)
+            .enter();
+        let error = map.populate(0..page).unwrap_err();
+        assert_eq!(error.errno(), Some(Errno(libc::EAGAIN)));
     }
 
     #[test]

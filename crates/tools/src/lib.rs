@@ -8,3 +8,4 @@ pub mod front;
 pub mod guest;
 pub mod overhead;
 pub mod perf;
+pub mod soak;

@@ -48,6 +48,12 @@ pub(super) const STEPS: &[Step] = &[
         2,
         "run --release -p tools --bin span -- --at-most 1.05",
     ),
+    Step::new(
+        "soak",
+        "random machines under random faults",
+        32,
+        "run --release -p tools --bin soak -- --minutes 30",
+    ),
     Step::new("benches", "all criterion benches", 25, "bench -p benches"),
     Step {
         environment: &[("RUSTFLAGS", "--cfg loom")],

@@ -1,0 +1,401 @@
+//! A machine's life: boot with interruptions, devices, allocation by several CPUs, memory that
+//! comes and goes.
+
+use deferred_init::Topology;
+use deferred_init::engine::{CancelToken, Engine, FaultPhase, Outcome, Placement, RunOptions};
+use deferred_init::plan::Plan;
+use deferred_init::schedule;
+use deferred_init::workers::{Pinning, WorkerChoice};
+use fastrand::Rng;
+use memblock::{NodeId, Pfn, PfnRange, PhysAddr, PhysRange};
+use memmap_core::buddy::{Allocator, HandOver, ListHeads, MigrateType, NodeDistances, Request};
+use memmap_core::hotplug::{Hotplug, HotplugOptions, OnlineTo};
+use memmap_core::{BackingKind, BackingOptions, Geometry, MemoryMap, Profile, ZoneIndex, writers};
+use zone_device::{DevPagemap, Devices, MemoryType};
+
+use super::Finding;
+use super::faults::{self, Fault};
+use super::machine::{self, Machine};
+
+/// What was seen in one life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lived {
+    /// Struct pages that were checked.
+    pub pages: u64,
+    /// Runs of the engine that were interrupted, by a cancel or a fault.
+    pub interrupted: u64,
+    /// What was refused with an error.
+    pub refused: u64,
+    /// Devices bound.
+    pub devices: u64,
+    /// Blocks allocated.
+    pub allocations: u64,
+    /// Memory blocks that changed their state.
+    pub plugged: u64,
+}
+
+impl Lived {
+    /// Adds another's life.
+    pub fn add(&mut self, other: &Self) {
+        self.pages += other.pages;
+        self.interrupted += other.interrupted;
+        self.refused += other.refused;
+        self.devices += other.devices;
+        self.allocations += other.allocations;
+        self.plugged += other.plugged;
+    }
+}
+
+/// Lives the life of `seed`. Nothing of it stays.
+///
+/// # Errors
+/// [`Finding`], where anything is not as it must be.
+pub fn live(seed: u64, topology: &Topology) -> Result<Lived, Finding> {
+    let mut rng = Rng::with_seed(seed);
+    let mut lived = Lived::default();
+    let Machine {
+        profile,
+        memory,
+        options,
+    } = machine::draw(&mut rng);
+    let geometry = Geometry::new(&profile, &memory, &options)
+        .map_err(|error| Finding::new(format!("a machine was refused: {error}")))?;
+    let fault = faults::draw(&mut rng);
+    let mut map = boot(&mut rng, topology, &geometry, fault, &mut lived)?;
+    check_map(&map, &mut lived)?;
+    let added = devices(&mut rng, &mut map, &profile, &mut lived)?;
+    let allocator = hand_over(map, &geometry)?;
+    allocate(&mut rng, &allocator, &profile, &mut lived)?;
+    if !added {
+        plug(&mut rng, allocator, &mut lived)?;
+    }
+    Ok(lived)
+}
+
+/// A map that is complete after runs that a fault, a cancel, or nothing interrupted.
+fn boot(
+    rng: &mut Rng,
+    topology: &Topology,
+    geometry: &Geometry,
+    fault: Option<Fault>,
+    lived: &mut Lived,
+) -> Result<MemoryMap, Finding> {
+    let plan = Plan::new(geometry)
+        .map_err(|error| Finding::new(format!("no plan could be made: {error}")))?;
+    let mut backing = BackingOptions::default();
+    backing.poison = true;
+    backing.kind = match rng.u8(..4) {
+        0 => BackingKind::Heap,
+        1 => BackingKind::Mapped,
+        _ => BackingKind::Auto,
+    };
+    let mut map = None;
+    if let Some(fault) = fault {
+        let faults = fault.faults();
+        let _scope = faults.enter();
+        // an engine of its own, so that workers are started under the fault
+        let engine = Engine::new(topology.clone());
+        match MemoryMap::new(geometry.clone(), backing.clone()) {
+            Err(_) => lived.refused += 1,
+            Ok(new) => {
+                run(rng, &engine, &new, &plan, lived);
+                map = Some(new);
+            }
+        }
+    }
+    let map = match map {
+        Some(map) => map,
+        None => MemoryMap::new(geometry.clone(), backing)
+            .map_err(|error| Finding::new(format!("no map without a fault: {error}")))?,
+    };
+    let engine = Engine::new(topology.clone());
+    run(rng, &engine, &map, &plan, lived);
+    let report = engine
+        .run(&map, &plan, &RunOptions::new(writer(rng)))
+        .map_err(|error| Finding::new(format!("no run without a fault: {error}")))?;
+    match &report.outcome {
+        Outcome::Complete if map.is_complete() => Ok(map),
+        outcome => Err(Finding::new(format!(
+            "the last run did not complete the map: {outcome}, {} sections left",
+            report.left()
+        ))),
+    }
+}
+
+fn writer(rng: &mut Rng) -> &'static dyn writers::PageWriter {
+    let all = writers::all();
+    all[rng.usize(..all.len())]
+}
+
+/// One run, of any kind, cancelled at any time or never. However it ends, another completes it.
+fn run(rng: &mut Rng, engine: &Engine, map: &MemoryMap, plan: &Plan, lived: &mut Lived) {
+    let schedulers = schedule::all();
+    let mut options =
+        RunOptions::new(writer(rng)).scheduler(schedulers[rng.usize(..schedulers.len())]);
+    options.workers = WorkerChoice {
+        threads: Some(rng.usize(1..=6)),
+        oversubscribe: true,
+        pinning: [Pinning::Required, Pinning::BestEffort, Pinning::Off][rng.usize(..3)],
+        ..WorkerChoice::default()
+    };
+    options.placement = [
+        Placement::FirstTouch,
+        Placement::Bind,
+        Placement::Interleave,
+    ][rng.usize(..3)];
+    if rng.bool() {
+        options.fault = FaultPhase::WhileWriting;
+    }
+    if rng.bool() {
+        options.grain = Some(rng.u64(1..8));
+    }
+    let cancel = CancelToken::new();
+    options.cancel = cancel.clone();
+    let turns = rng.bool().then(|| rng.u32(..2000));
+    let report = std::thread::scope(|scope| {
+        if let Some(turns) = turns {
+            scope.spawn(move || {
+                for _ in 0..turns {
+                    std::thread::yield_now();
+                }
+                cancel.cancel();
+            });
+        }
+        engine.run(map, plan, &options)
+    });
+    match report {
+        Err(_) => lived.refused += 1,
+        Ok(report) => lived.interrupted += u64::from(report.outcome != Outcome::Complete),
+    }
+}
+
+fn check_map(map: &MemoryMap, lived: &mut Lived) -> Result<(), Finding> {
+    let report = map.check();
+    lived.pages += report.pages;
+    if report.is_clean() {
+        Ok(())
+    } else {
+        Err(Finding::new(format!("the map is wrong: {report}")))
+    }
+}
+
+/// Binds and unbinds devices beside and over memory; whether one stays.
+fn devices(
+    rng: &mut Rng,
+    map: &mut MemoryMap,
+    profile: &Profile,
+    lived: &mut Lived,
+) -> Result<bool, Finding> {
+    let mut devices = Devices::new();
+    let mut bound = Vec::new();
+    let nodes: Vec<NodeId> = map.geometry().nodes().iter().map(|node| node.id).collect();
+    let end = map
+        .geometry()
+        .memory()
+        .last()
+        .map_or(0, |range| range.pfns.end().get());
+    let step = profile.pages_per_subsection();
+    for number in 0..rng.u64(..6) {
+        let span = end + 4 * profile.pages_per_section();
+        let start = rng.u64(..span / step) * step;
+        let pages = rng.u64(1..=2 * profile.pages_per_section() / step) * step;
+        let page = profile.page_size();
+        let range = PhysRange::new(
+            PhysAddr::new(start * page),
+            PhysAddr::new((start + pages) * page),
+        );
+        let kind = MemoryType::ALL[rng.usize(..MemoryType::ALL.len())];
+        let shift = if rng.bool() { 0 } else { rng.u32(1..=9) };
+        let pagemap = DevPagemap::new(kind, 0xffff_8880_0000_0000 + number * 4096)
+            .with_range(range)
+            .with_vmemmap_shift(shift);
+        let node = nodes[rng.usize(..nodes.len())];
+        match devices.bind(map, pagemap, node, writer(rng), None) {
+            Ok(id) => {
+                lived.devices += 1;
+                bound.push(id);
+            }
+            Err(_) => lived.refused += 1,
+        }
+        if rng.bool() && !bound.is_empty() {
+            let id = bound.swap_remove(rng.usize(..bound.len()));
+            unbind(&mut devices, map, id)?;
+        }
+    }
+    if rng.bool() {
+        for id in bound.drain(..) {
+            unbind(&mut devices, map, id)?;
+        }
+    }
+    Ok(!bound.is_empty())
+}
+
+fn unbind(
+    devices: &mut Devices,
+    map: &mut MemoryMap,
+    id: zone_device::DeviceId,
+) -> Result<(), Finding> {
+    match devices.unbind(map, id) {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err(Finding::new("a bound device was unknown".into())),
+        Err(error) => Err(Finding::new(format!("a device could not go: {error}"))),
+    }
+}
+
+fn hand_over(map: MemoryMap, geometry: &Geometry) -> Result<Allocator<MemoryMap>, Finding> {
+    let plan = HandOver::new(geometry);
+    let allocator = Allocator::new(
+        map,
+        geometry,
+        NodeDistances::default(),
+        ListHeads::default(),
+    );
+    for section in geometry.sections().iter() {
+        allocator.hand_over(&plan, section);
+    }
+    check_allocator(&allocator)?;
+    Ok(allocator)
+}
+
+fn check_allocator(allocator: &Allocator<MemoryMap>) -> Result<(), Finding> {
+    match allocator.check().as_slice() {
+        [] => Ok(()),
+        [first, rest @ ..] => Err(Finding::new(format!(
+            "the allocator is wrong: {first:?}, and {} more",
+            rest.len()
+        ))),
+    }
+}
+
+/// Several CPUs allocate and free; all that was allocated is freed at the end.
+fn allocate(
+    rng: &mut Rng,
+    allocator: &Allocator<MemoryMap>,
+    profile: &Profile,
+    lived: &mut Lived,
+) -> Result<(), Finding> {
+    let free = |allocator: &Allocator<MemoryMap>| {
+        let nodes = allocator.pages().geometry().nodes();
+        let zones = nodes
+            .iter()
+            .flat_map(|node| (0..node.zones.len()).map(|zone| (node.id, ZoneIndex(zone as u8))));
+        zones
+            .map(|(node, zone)| allocator.zone_counts(node, zone).free)
+            .sum::<u64>()
+    };
+    let before = free(allocator);
+    let seeds: Vec<u64> = (0..rng.usize(1..=3)).map(|_| rng.u64(..)).collect();
+    let counts: Vec<Result<u64, Finding>> = std::thread::scope(|scope| {
+        let cpus: Vec<_> = seeds
+            .into_iter()
+            .map(|seed| scope.spawn(move || cpu(Rng::with_seed(seed), allocator, profile)))
+            .collect();
+        cpus.into_iter()
+            .map(|cpu| {
+                cpu.join()
+                    .unwrap_or_else(|_| Err(Finding::new("a CPU panicked".into())))
+            })
+            .collect()
+    });
+    for count in counts {
+        lived.allocations += count?;
+    }
+    check_allocator(allocator)?;
+    match free(allocator) {
+        after if after == before => Ok(()),
+        after => Err(Finding::new(format!(
+            "{before} pages were free before all was given back, {after} after"
+        ))),
+    }
+}
+
+fn cpu(mut rng: Rng, allocator: &Allocator<MemoryMap>, profile: &Profile) -> Result<u64, Finding> {
+    let nodes: Vec<NodeId> = allocator
+        .pages()
+        .geometry()
+        .nodes()
+        .iter()
+        .map(|node| node.id)
+        .collect();
+    let zones = profile.zones.len() as u8;
+    let kinds = [
+        MigrateType::Unmovable,
+        MigrateType::Movable,
+        MigrateType::Reclaimable,
+    ];
+    let mut held: Vec<(Pfn, u8)> = Vec::new();
+    let mut count = 0;
+    for _ in 0..rng.usize(..2000) {
+        if rng.u8(..3) > 0 || held.is_empty() {
+            let order = rng.u8(..=10);
+            let request = Request {
+                order,
+                node: nodes[rng.usize(..nodes.len())],
+                zone: ZoneIndex(rng.u8(..zones)),
+                migrate: kinds[rng.usize(..kinds.len())],
+            };
+            // none left, or none of that kind: nothing to be given back
+            if let Ok(pfn) = allocator.alloc_pages(request) {
+                count += 1;
+                held.push((pfn, order));
+            }
+        } else {
+            let (pfn, order) = held.swap_remove(rng.usize(..held.len()));
+            give_back(allocator, pfn, order)?;
+        }
+    }
+    for (pfn, order) in held {
+        give_back(allocator, pfn, order)?;
+    }
+    Ok(count)
+}
+
+fn give_back(allocator: &Allocator<MemoryMap>, pfn: Pfn, order: u8) -> Result<(), Finding> {
+    allocator.free_pages(pfn, order).map_err(|error| {
+        Finding::new(format!(
+            "{pfn} of order {order} could not be freed: {error}"
+        ))
+    })
+}
+
+/// Memory blocks come, go online and offline, and go.
+fn plug(rng: &mut Rng, allocator: Allocator<MemoryMap>, lived: &mut Lived) -> Result<(), Finding> {
+    let mut options = HotplugOptions::default();
+    options.sections_per_block = rng.u64(1..=2);
+    options.memmap_on_memory = rng.u8(..4) == 0;
+    options.movable_node = rng.bool();
+    let mut machine = Hotplug::new(allocator, options);
+    let nodes: Vec<NodeId> = machine
+        .map()
+        .geometry()
+        .nodes()
+        .iter()
+        .map(|node| node.id)
+        .collect();
+    let top = machine.blocks().last().map_or(0, |(number, ..)| number) + 4;
+    for _ in 0..rng.u32(..24) {
+        let number = rng.u64(..=top);
+        let pfns = machine.block_pfns(number);
+        let more = rng.u64(..=1);
+        let done = match rng.u8(..4) {
+            0 => {
+                let end = machine.block_pfns(number + more).end();
+                let node = nodes[rng.usize(..nodes.len())];
+                machine.add(node, PfnRange::new(pfns.start(), end)).is_ok()
+            }
+            1 => {
+                let to = [OnlineTo::Auto, OnlineTo::Kernel, OnlineTo::Movable];
+                machine.online(number, to[rng.usize(..to.len())]).is_ok()
+            }
+            2 => machine.offline(number).is_ok(),
+            _ => machine.remove(pfns).is_ok(),
+        };
+        if done {
+            lived.plugged += 1;
+        } else {
+            lived.refused += 1;
+        }
+        check_allocator(machine.allocator())?;
+    }
+    Ok(())
+}
