@@ -79,7 +79,7 @@ fn run(args: &Args) -> Result<(), Failure> {
     let cancel = CancelToken::new();
     let interrupted = cancel.clone();
     ctrlc::set_handler(move || interrupted.cancel())
-        .map_err(|error| (FAILED, format!("^C could not be caught: {error}")))?;
+        .map_err(|error| (FAILED, format!("^C could not be caught, which takes a thread: {error}; raise ulimit -u or the pids limit of the cgroup")))?;
 
     let mut output = Output::new(
         &args.out,
