@@ -66,8 +66,7 @@ fn write(
     writer: &dyn PageWriter,
 ) -> SectionFree {
     let mut claim = map.claim(section).expect("pending");
-    claim.write(writer);
-    let free = claim.hand_over(plan);
+    let free = claim.write_and_hand_over(writer, plan);
     claim.publish();
     free
 }

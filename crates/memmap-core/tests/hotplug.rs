@@ -40,7 +40,7 @@ fn guest(version: KernelVersion) -> Allocator<MemoryMap> {
     for section in geometry.sections().iter() {
         let mut claim = map.claim(section).expect("pending");
         claim.write(writer);
-        free.push(claim.hand_over(&plan));
+        free.push(claim.write_and_hand_over(writer, &plan));
         claim.publish();
     }
     let allocator = Allocator::new(

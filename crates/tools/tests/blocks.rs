@@ -35,8 +35,7 @@ fn compare(path: &Path) -> Result<BlocksOutcome, Box<dyn std::error::Error>> {
     let mut free = Vec::new();
     for section in geometry.sections().iter() {
         let mut claim = map.claim(section).ok_or("nobody else claims")?;
-        claim.write(writer);
-        free.push(claim.hand_over(&plan));
+        free.push(claim.write_and_hand_over(writer, &plan));
         claim.publish();
     }
     let allocator = Allocator::new(

@@ -12,7 +12,7 @@ use memblock::PfnRange;
 use memmap_core::writers::PageWriter;
 use zone_device::{DeviceMemmap, DeviceShard, RangeObserver};
 
-use super::target::Target;
+use super::target::{Target, Written};
 use super::{Engine, EngineError, Report, RunOptions};
 use crate::plan::{Plan, PlanRun, SectionShape};
 
@@ -98,7 +98,7 @@ impl<'m> DeviceTarget<'m> {
 }
 
 impl Target for DeviceTarget<'_> {
-    fn write(&self, section: u64, writer: &dyn PageWriter) -> Option<u64> {
+    fn write(&self, section: u64, writer: &dyn PageWriter) -> Option<Written> {
         let piece = self.pieces.get(&section)?;
         // whoever takes the shards has them alone; a panic loses them, and the section is not done
         let shards = std::mem::take(&mut *piece.lock().unwrap_or_else(PoisonError::into_inner));
@@ -110,7 +110,7 @@ impl Target for DeviceTarget<'_> {
             shard.write(writer, self.observer);
             pages += shard.runs().iter().map(|run| run.pfns().len()).sum::<u64>();
         }
-        Some(pages)
+        Some(Written { pages, free: None })
     }
 
     fn memory(&self, _: Range<u64>) -> Option<(&sys::Mapping, Range<usize>)> {

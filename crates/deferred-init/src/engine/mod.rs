@@ -6,6 +6,10 @@
 //! panics, memory is short or the run is cancelled, all workers stop at the next section, the
 //! [`Report`] says what is done, and another run completes the map.
 //!
+//! With [`RunOptions::hand_over`] workers write the heads of free blocks on the way and keep each
+//! section's own free lists; [`Report::join`] then gives them to an allocator in pfn order, as one
+//! thread would have done it.
+//!
 //! Spans: `run`, a `node` in it, a `section` in that; nothing per page.
 
 mod cancel;
@@ -30,7 +34,7 @@ use memmap_core::MemoryMap;
 use crate::Topology;
 use crate::plan::{Plan, PlanError, Work};
 use crate::workers::{ChooseError, Crew, CrewError, Pinning, Seat, choose};
-use target::Target;
+use target::{BootTarget, Target};
 
 /// Why a run did not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -128,7 +132,7 @@ impl Engine {
                 mapped,
             });
         }
-        self.run_target(map, plan, options)
+        self.run_target(&BootTarget::new(map, options.hand_over), plan, options)
     }
 
     /// Runs a plan over whatever it is a plan of.

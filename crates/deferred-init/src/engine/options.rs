@@ -41,6 +41,10 @@ pub struct RunOptions<'a> {
     pub fault: FaultPhase,
     /// Whether huge pages are asked for.
     pub huge_pages: sys::HugePages,
+    /// Whether free pages are handed over: heads of free blocks are written as such, and the report
+    /// has the sections' free lists for [`Report::join`](super::Report::join). Devices have no free
+    /// pages.
+    pub hand_over: bool,
     /// Sections that a worker takes at once; `None` for as many as make 1 MiB.
     pub grain: Option<u64>,
     /// For what spans are made.
@@ -63,6 +67,7 @@ impl<'a> RunOptions<'a> {
             placement: Placement::default(),
             fault: FaultPhase::default(),
             huge_pages: sys::HugePages::default(),
+            hand_over: false,
             grain: None,
             spans: SpanDetail::default(),
             records: true,
@@ -89,6 +94,13 @@ impl<'a> RunOptions<'a> {
     #[must_use]
     pub fn placement(mut self, placement: Placement) -> Self {
         self.placement = placement;
+        self
+    }
+
+    /// With free pages handed over.
+    #[must_use]
+    pub fn hand_over(mut self) -> Self {
+        self.hand_over = true;
         self
     }
 }

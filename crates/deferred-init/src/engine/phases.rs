@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use memblock::NodeId;
+use memmap_core::buddy::SectionFree;
 use tracing::{Span, debug_span, field, info_span};
 
 use super::placement::widen;
@@ -92,6 +93,8 @@ struct Log {
     // by the place of the node
     nodes: Vec<(Volume, u64)>,
     records: Vec<SectionRecord>,
+    // of sections that were handed over
+    free: Vec<SectionFree>,
     skipped: u64,
     end_ns: u64,
 }
@@ -186,6 +189,7 @@ impl Run<'_> {
         let began = Instant::now();
         let mut pages = 0;
         let mut written = 0;
+        let mut free = Vec::new();
         let mut flow = Flow::Continue;
         for section in shard.sections.clone() {
             let one = match whole {
@@ -206,9 +210,10 @@ impl Run<'_> {
                 }
             };
             match outcome {
-                Ok(Some(count)) => {
-                    pages += count;
+                Ok(Some(section)) => {
+                    pages += section.pages;
                     written += 1;
+                    free.extend(section.free);
                 }
                 Ok(None) => lock(&self.logs[worker]).skipped += 1,
                 Err(payload) => {
@@ -228,7 +233,7 @@ impl Run<'_> {
             let began_ns = start
                 .started()
                 .map_or(0, |started| nanos(began.saturating_duration_since(started)));
-            self.log(worker, place, shard, (pages, written), (began_ns, ns));
+            self.log(worker, place, shard, (pages, written), (began_ns, ns), free);
         }
         flow
     }
@@ -240,8 +245,10 @@ impl Run<'_> {
         shard: &Shard,
         (pages, written): (u64, u64),
         (began_ns, ns): (u64, u64),
+        mut free: Vec<SectionFree>,
     ) {
         let mut log = lock(&self.logs[worker]);
+        log.free.append(&mut free);
         if log.nodes.len() <= place {
             log.nodes.resize(place + 1, Default::default());
         }
@@ -298,6 +305,7 @@ impl Run<'_> {
             .collect();
         let mut workers = Vec::new();
         let mut records = Vec::new();
+        let mut free = Vec::new();
         let mut skipped = 0;
         for (seat, log) in self.crew.seats().iter().zip(&self.logs) {
             let mut log = lock(log);
@@ -313,6 +321,7 @@ impl Run<'_> {
                 end_ns: log.end_ns,
             });
             records.append(&mut log.records);
+            free.append(&mut log.free);
             skipped += log.skipped;
         }
         for (node, run) in nodes.iter().zip(&self.nodes) {
@@ -321,6 +330,7 @@ impl Run<'_> {
             run.span.record("ns", node.end_ns);
         }
         records.sort_unstable_by_key(|record| record.section);
+        free.sort_unstable_by_key(|free| free.section);
         let outcome = self.ended().take().unwrap_or(Outcome::Complete);
         Report {
             outcome,
@@ -332,10 +342,12 @@ impl Run<'_> {
                 map: Duration::ZERO,
                 fault,
                 write,
+                join: Duration::ZERO,
             },
             workers,
             nodes,
             records,
+            free,
             tally,
             unpinned: self.crew.unpinned().to_vec(),
             placement: PlacementReport::default(),

@@ -1,9 +1,10 @@
 //! What a run did, and how fast.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use memblock::NodeId;
+use memmap_core::buddy::{Allocator, HandOver, SectionFree, StructPages};
 use sys::SysError;
 
 use super::PlacementReport;
@@ -60,6 +61,8 @@ pub struct Phases {
     pub fault: Duration,
     /// Writing struct pages: from the first worker's start to the last one's end.
     pub write: Duration,
+    /// Joining the sections' free lists; zero until [`Report::join`] did that.
+    pub join: Duration,
 }
 
 /// Sections that were written in one go.
@@ -165,6 +168,9 @@ pub struct Report {
     pub nodes: Vec<NodeReport>,
     /// By section, where asked for, in the order of sections.
     pub records: Vec<SectionRecord>,
+    /// Free lists of the sections that were handed over and not yet joined, in the order of
+    /// sections.
+    pub free: Vec<SectionFree>,
     /// What the scheduler counted.
     pub tally: Tally,
     /// Workers that could not be pinned.
@@ -181,6 +187,21 @@ impl Report {
             total.add(&worker.volume);
         }
         total
+    }
+
+    /// Joins the free lists of all sections that this run handed over to those of `allocator`, in
+    /// pfn order: the same lists, and the same links in the heads of free blocks, whoever wrote
+    /// which section.
+    ///
+    /// Where several runs share the work, the order is that of one run only if their lists are put
+    /// together first: append the others' [`free`](Self::free), sorted by section, to this one's.
+    #[doc(alias = "deferred_free_pages")]
+    pub fn join<P: StructPages>(&mut self, allocator: &Allocator<P>, plan: &HandOver<'_>) {
+        let began = Instant::now();
+        for free in self.free.drain(..) {
+            allocator.join(plan, &free);
+        }
+        self.phases.join += began.elapsed();
     }
 
     /// Sections of the plan that are still to be written.
@@ -223,13 +244,17 @@ impl fmt::Display for Report {
             self.workers.len(),
             self.writer,
         )?;
-        writeln!(
+        write!(
             f,
             "map {:.3} ms, fault {:.3} ms, write {:.3} ms",
             self.phases.map.as_secs_f64() * 1e3,
             self.phases.fault.as_secs_f64() * 1e3,
             self.phases.write.as_secs_f64() * 1e3,
         )?;
+        if !self.phases.join.is_zero() {
+            write!(f, ", join {:.3} ms", self.phases.join.as_secs_f64() * 1e3)?;
+        }
+        writeln!(f)?;
         for node in &self.nodes {
             write!(f, "node {}: {} sections", node.node, node.volume.sections)?;
             if node.served_by != node.node {

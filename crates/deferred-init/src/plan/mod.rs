@@ -13,7 +13,7 @@ use std::fmt;
 use std::ops::Range;
 
 use memblock::{NodeId, Pfn, PfnRange};
-use memmap_core::Geometry;
+use memmap_core::{Geometry, Phase};
 
 pub use work::{GroupWork, Piece, Work};
 
@@ -169,6 +169,32 @@ impl Plan {
             joins
         });
         Ok(Self { shape, runs })
+    }
+
+    /// The part of this plan that Linux initialises in `phase`: before the page allocator is up, or
+    /// by the threads that finish initialisation. A node's part begins at its `first_deferred_pfn`;
+    /// a section that two nodes share goes with the first one.
+    #[doc(alias = "first_deferred_pfn")]
+    #[must_use]
+    pub fn part(&self, geometry: &Geometry, phase: Phase) -> Self {
+        let runs = self.runs.iter().filter_map(|run| {
+            let late = geometry
+                .first_deferred(run.node)
+                .map_or(u64::MAX, |first| first.get() / self.shape.pages);
+            let cut = late.clamp(run.sections.start, run.sections.end);
+            let sections = match phase {
+                Phase::Early => run.sections.start..cut,
+                Phase::Deferred => cut..run.sections.end,
+            };
+            (!sections.is_empty()).then(|| PlanRun {
+                sections,
+                ..run.clone()
+            })
+        });
+        Self {
+            shape: self.shape,
+            runs: runs.collect(),
+        }
     }
 
     /// Size of a section.

@@ -104,8 +104,7 @@ impl Allocator<MemoryMap> {
         for section in deferred_sections(geometry, node) {
             match self.pages.claim(section) {
                 Some(mut claim) => {
-                    claim.write(writer);
-                    let free = claim.hand_over(&plan);
+                    let free = claim.write_and_hand_over(writer, &plan);
                     claim.publish();
                     brought += free.pages();
                     self.join(&plan, &free);
@@ -127,19 +126,25 @@ impl Allocator<MemoryMap> {
     }
 }
 
-/// The present sections of `node` from the first deferred one to its end, ascending.
+/// The present sections from the first deferred one of `node` on that have late pages of it,
+/// ascending: where nodes are interleaved, others' sections lie in between.
 fn deferred_sections(geometry: &Geometry, node: NodeId) -> impl Iterator<Item = SectionNr> + '_ {
     let pages = geometry.sections().pages_per_section();
-    let range = geometry.node(node).and_then(|node| {
-        let first = node.first_deferred?.get() / pages;
-        Some(first..node.span.end().get().div_ceil(pages))
+    let late = geometry.node(node).and_then(|found| {
+        let first = found.first_deferred?;
+        Some((first, found.span.end()))
     });
     let runs = geometry.sections().runs();
-    range.into_iter().flat_map(move |range| {
+    late.into_iter().flat_map(move |(first_deferred, end)| {
+        let (first, end) = (first_deferred.get() / pages, end.get().div_ceil(pages));
         runs.iter().flat_map(move |run| {
-            let start = run.first.0.max(range.start);
-            let end = (run.first.0 + run.count).min(range.end);
-            (start..end).map(SectionNr)
+            let start = run.first.0.max(first);
+            let end = (run.first.0 + run.count).min(end);
+            (start..end).map(SectionNr).filter(move |section| {
+                geometry
+                    .page_runs_within(section.pfns(pages))
+                    .any(|run| run.node == node && run.pfns.start() >= first_deferred)
+            })
         })
     })
 }

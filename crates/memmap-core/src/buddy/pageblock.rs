@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use memblock::{Pfn, PfnRange};
 use spin::Once;
 
-use crate::geometry::{Geometry, PageKind, SectionNr};
+use crate::geometry::{Geometry, PageKind, PageRun, SectionNr};
 
 use super::migrate::{MigrateType, MigrateTypes};
 
@@ -40,27 +40,69 @@ pub fn groups_by_mobility(geometry: &Geometry) -> bool {
 ///
 /// Linux: the calls of `set_pageblock_migratetype` in mm/mm_init.c.
 pub fn initial_type(geometry: &Geometry, grouping: bool, start: Pfn) -> MigrateType {
-    let behaviours = &geometry.profile().behaviours;
-    let Some(run) = geometry.page_run(start) else {
-        return MigrateType::Unmovable;
-    };
-    // Reserved pages of the deferred part are written early, but by the deferred part's rules.
-    let deferred = geometry
-        .first_deferred(run.node)
-        .is_some_and(|first| first <= start);
-    let movable = match run.kind {
-        PageKind::Hole | PageKind::Untouched => false,
-        // Early initialisation passes through all memory, reserved or not, and no gap; it does
-        // not know yet whether types will be kept apart.
-        _ if !deferred => geometry.memory_at(start).is_some(),
-        PageKind::Free => grouping,
-        PageKind::Reserved | PageKind::NoMap => grouping && behaviours.reserved_block_movable,
-        PageKind::Initialised => false,
-    };
-    if movable {
-        MigrateType::Movable
-    } else {
-        MigrateType::Unmovable
+    InitialTypes::new(geometry, grouping).at(start)
+}
+
+/// Initial types of one pageblock after the other: what was looked up for a block is remembered
+/// for its neighbours, which mostly lie in the same run of pages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InitialTypes<'g> {
+    geometry: &'g Geometry,
+    grouping: bool,
+    run: Option<PageRun>,
+    first_deferred: Option<Pfn>,
+    memory: PfnRange,
+}
+
+impl<'g> InitialTypes<'g> {
+    pub(crate) const fn new(geometry: &'g Geometry, grouping: bool) -> Self {
+        Self {
+            geometry,
+            grouping,
+            run: None,
+            first_deferred: None,
+            memory: PfnRange::new(Pfn::ZERO, Pfn::ZERO),
+        }
+    }
+
+    /// The type of the block that begins at `start`.
+    pub(crate) fn at(&mut self, start: Pfn) -> MigrateType {
+        let behaviours = &self.geometry.profile().behaviours;
+        if !self.run.is_some_and(|run| run.pfns.contains(start)) {
+            self.run = self.geometry.page_run(start);
+            self.first_deferred = self
+                .run
+                .and_then(|run| self.geometry.first_deferred(run.node));
+        }
+        let Some(run) = self.run else {
+            return MigrateType::Unmovable;
+        };
+        // Reserved pages of the deferred part are written early, but by the deferred part's rules.
+        let deferred = self.first_deferred.is_some_and(|first| first <= start);
+        let movable = match run.kind {
+            PageKind::Hole | PageKind::Untouched => false,
+            // Early initialisation passes through all memory, reserved or not, and no gap; it does
+            // not know yet whether types will be kept apart.
+            _ if !deferred => self.is_memory(start),
+            PageKind::Free => self.grouping,
+            PageKind::Reserved | PageKind::NoMap => {
+                self.grouping && behaviours.reserved_block_movable
+            }
+            PageKind::Initialised => false,
+        };
+        if movable {
+            MigrateType::Movable
+        } else {
+            MigrateType::Unmovable
+        }
+    }
+
+    fn is_memory(&mut self, pfn: Pfn) -> bool {
+        if !self.memory.contains(pfn) {
+            let range = self.geometry.memory_at(pfn);
+            self.memory = range.map_or(PfnRange::new(pfn, pfn), |range| range.pfns);
+        }
+        self.memory.contains(pfn)
     }
 }
 
@@ -207,5 +249,6 @@ pub fn initial_types(
     let pages = geometry.sections().pages_per_section();
     let step = geometry.profile().pageblock_pages();
     let start = section.pfns(pages).start();
-    (0..pages / step).map(move |i| initial_type(geometry, grouping, start.saturating_add(i * step)))
+    let mut types = InitialTypes::new(geometry, grouping);
+    (0..pages / step).map(move |i| types.at(start.saturating_add(i * step)))
 }

@@ -5,7 +5,6 @@
 //! joining needs, the two ends of each list. No lock, no sorting, and nothing that depends on
 //! who does it.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use memblock::{NodeId, Pfn, PfnRange};
@@ -15,7 +14,7 @@ use crate::profile::{Profile, ZoneIndex};
 
 use super::cut::{self, Block};
 use super::migrate::MigrateType;
-use super::pageblock;
+use super::pageblock::{self, InitialTypes};
 
 /// One list of one section: blocks of one zone, type and order, linked in pfn order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,47 +100,41 @@ impl<'g> HandOver<'g> {
     #[doc(alias = "__free_pages_core")]
     #[doc(alias = "deferred_free_pages")]
     pub fn section(&self, section: SectionNr, mut edit: impl FnMut(Edit)) -> SectionFree {
+        let cut = self.cut(section, |pfn| edit(Edit::OnceListed(pfn)));
+        for head in &cut.heads {
+            edit(cut.edit(head));
+        }
+        cut.finish(section)
+    }
+
+    /// Cuts the free pages of `section` into blocks, and names the pages that keep list poison.
+    pub(crate) fn cut(&self, section: SectionNr, mut once_listed: impl FnMut(Pfn)) -> SectionCut {
         let sections = self.geometry.sections();
         let pfns = section.pfns(sections.pages_per_section());
-        let max_order = self.geometry.profile().max_page_order;
-        let mut lists: BTreeMap<Key, Growing> = BTreeMap::new();
+        let profile = self.geometry.profile();
+        let mut types = InitialTypes::new(self.geometry, self.grouping);
+        let mut cut = SectionCut::default();
         for run in free_runs(self.geometry, pfns) {
-            for block in cut::blocks(run.pfns, max_order) {
-                self.once_listed(run.phase, block, &mut edit);
-                let start = block
-                    .pfn
-                    .align_down(self.geometry.profile().pageblock_pages());
-                let key = Key {
-                    node: run.node,
-                    zone: run.zone,
-                    migrate: pageblock::initial_type(self.geometry, self.grouping, start),
-                    order: block.order,
-                };
-                lists
-                    .entry(key)
-                    .and_modify(|list| list.push(key, block.pfn, &mut edit))
-                    .or_insert_with(|| Growing::new(block.pfn));
+            for block in cut::blocks(run.pfns, profile.max_page_order) {
+                self.once_listed(run.phase, block, &mut once_listed);
+                let start = block.pfn.align_down(profile.pageblock_pages());
+                cut.push(block, (run.node, run.zone, types.at(start)));
             }
         }
-        let lists = lists
-            .into_iter()
-            .map(|(key, list)| list.finish(key, &mut edit))
-            .collect();
-        SectionFree { section, lists }
+        cut
     }
 
     /// Names the pages of `block` that keep list poison.
-    fn once_listed(&self, phase: Phase, block: Block, edit: &mut impl FnMut(Edit)) {
+    fn once_listed(&self, phase: Phase, block: Block, mut each: impl FnMut(Pfn)) {
         if block.order == 0 {
             return;
         }
-        let each = |pfn| edit(Edit::OnceListed(pfn));
         let profile = self.geometry.profile();
         let unit = unit_order(profile, phase, block);
         let seams = self.seams(block.pfns());
         if seams.is_empty() {
             if unit < u32::from(block.order) {
-                cut::once_listed(block, cut::pieces(block.pfns(), unit), each);
+                cut::once_listed(block, cut::pieces(block.pfns(), unit), &mut each);
             }
             return;
         }
@@ -206,61 +199,81 @@ fn free_runs(geometry: &Geometry, pfns: PfnRange) -> Vec<PageRun> {
     runs
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    node: NodeId,
-    zone: ZoneIndex,
-    migrate: MigrateType,
-    order: u8,
-}
+/// What a list is of.
+type Kind = (NodeId, ZoneIndex, MigrateType);
 
-/// A list under construction: its last head waits for its successor.
+/// The head of a free block, and where it is on the section's own lists.
 #[derive(Clone, Copy, Debug)]
-struct Growing {
-    first: Pfn,
-    before: Option<Pfn>,
-    last: Pfn,
-    count: u64,
+pub(crate) struct Head {
+    pub(crate) block: Block,
+    /// The heads before and after it.
+    links: [Option<Pfn>; 2],
+    list: usize,
 }
 
-impl Growing {
-    const fn new(first: Pfn) -> Self {
-        Self {
-            first,
-            before: None,
-            last: first,
-            count: 1,
-        }
+/// A section's free pages in blocks, ascending, and the lists that these make.
+#[derive(Debug, Default)]
+pub(crate) struct SectionCut {
+    pub(crate) heads: Vec<Head>,
+    lists: Vec<SectionList>,
+    /// The last head of each list.
+    last: Vec<usize>,
+}
+
+impl SectionCut {
+    /// Puts a block at the tail of its list.
+    fn push(&mut self, block: Block, (node, zone, migrate): Kind) {
+        let own = self.heads.len();
+        // few lists, and mostly the one that was used last
+        let known = self.lists.iter().rposition(|list| {
+            (list.order, list.migrate, list.zone, list.node) == (block.order, migrate, zone, node)
+        });
+        let (list, before) = match known {
+            Some(at) => {
+                let last = core::mem::replace(&mut self.last[at], own);
+                self.heads[last].links[1] = Some(block.pfn);
+                self.lists[at].last = block.pfn;
+                self.lists[at].count += 1;
+                (at, Some(self.heads[last].block.pfn))
+            }
+            None => {
+                self.lists.push(SectionList {
+                    node,
+                    zone,
+                    migrate,
+                    order: block.order,
+                    first: block.pfn,
+                    last: block.pfn,
+                    count: 1,
+                });
+                self.last.push(own);
+                (self.lists.len() - 1, None)
+            }
+        };
+        self.heads.push(Head {
+            block,
+            links: [before, None],
+            list,
+        });
     }
 
-    fn head(&self, key: Key, next: Option<Pfn>) -> Edit {
+    /// The change that makes a page the head of its block.
+    pub(crate) fn edit(&self, head: &Head) -> Edit {
+        let list = &self.lists[head.list];
         Edit::Head {
-            block: Block {
-                pfn: self.last,
-                order: key.order,
-            },
-            links: [self.before, next],
-            list: (key.node, key.zone, key.migrate),
+            block: head.block,
+            links: head.links,
+            list: (list.node, list.zone, list.migrate),
         }
     }
 
-    fn push(&mut self, key: Key, pfn: Pfn, edit: &mut impl FnMut(Edit)) {
-        edit(self.head(key, Some(pfn)));
-        self.before = Some(self.last);
-        self.last = pfn;
-        self.count += 1;
-    }
-
-    fn finish(self, key: Key, edit: &mut impl FnMut(Edit)) -> SectionList {
-        edit(self.head(key, None));
-        SectionList {
-            node: key.node,
-            zone: key.zone,
-            migrate: key.migrate,
-            order: key.order,
-            first: self.first,
-            last: self.last,
-            count: self.count,
+    /// The lists alone.
+    pub(crate) fn finish(mut self, section: SectionNr) -> SectionFree {
+        self.lists
+            .sort_unstable_by_key(|list| (list.node, list.zone, list.migrate, list.order));
+        SectionFree {
+            section,
+            lists: self.lists,
         }
     }
 }

@@ -3,7 +3,7 @@
 use memblock::{NodeId, PfnRange};
 
 use crate::backing::Exclusive;
-use crate::geometry::{PageKind, SectionNr};
+use crate::geometry::{PageKind, PageRun, SectionNr};
 use crate::image::PageImage;
 use crate::profile::ZoneIndex;
 use crate::writers::PageWriter;
@@ -101,17 +101,26 @@ impl<'m> Claim<'m> {
         self.exclusive.populate()
     }
 
-    /// Writes every struct page that anybody writes, as it is once boot is over.
+    /// Writes every struct page that anybody writes, as it is once boot is over, but for the heads
+    /// of free blocks: those are pages like their neighbours.
     #[doc(alias = "memmap_init_range")]
     pub fn write(&mut self, writer: &dyn PageWriter) {
+        self.write_runs(|_, image, pages| writer.write(&image, pages));
+    }
+
+    /// Has `write` write the section's runs, one after the other.
+    pub(super) fn write_runs(&mut self, mut write: impl FnMut(&PageRun, PageImage, &mut [u64])) {
         let map = self.map;
         let pfns = self.pfns();
+        let (size, own) = (map.struct_page_size(), map.page_address(self.section, 0));
+        let words = self.exclusive.words();
         for run in map.geometry().page_runs_within(pfns) {
             let first = run.pfns.start().get() - pfns.start().get();
-            let address = map.page_address(self.section, first);
-            if let Some(image) = images::image(map.profile(), map.struct_page_size(), &run, address)
-            {
-                self.put(first, run.pfns.len(), &image, writer);
+            let address = own.wrapping_add(first * size.bytes() as u64);
+            if let Some(image) = images::image(map.profile(), size, &run, address) {
+                let start = first as usize * size.words();
+                let end = start + run.pfns.len() as usize * size.words();
+                write(&run, image, &mut words[start..end]);
             }
         }
     }

@@ -175,8 +175,13 @@ fn write(
     writer: &dyn PageWriter,
 ) -> Option<SectionFree> {
     let mut claim = map.claim(section)?;
-    claim.write(writer);
-    let free = plan.map(|plan| claim.hand_over(plan));
+    let free = match plan {
+        Some(plan) => Some(claim.write_and_hand_over(writer, plan)),
+        None => {
+            claim.write(writer);
+            None
+        }
+    };
     claim.publish();
     free
 }
