@@ -24,6 +24,8 @@ pub enum SpanDetail {
     Auto,
     /// A span a section however small.
     EverySection,
+    /// None at all, not even for the run: what spans cost is measured against it.
+    Off,
 }
 
 /// How a run is to go.

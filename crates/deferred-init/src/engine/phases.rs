@@ -24,21 +24,24 @@ pub(super) fn run(
     work: &Work,
     options: &RunOptions<'_>,
 ) -> Report {
-    let run_span = info_span!(
-        "run",
-        writer = options.writer.name(),
-        scheduler = options.scheduler.name(),
-        workers = crew.seats().len(),
-        sections = work.sections(),
-        bytes = work.sections() * work.shape().bytes,
-        ns = field::Empty,
-    );
+    let run_span = match options.spans {
+        SpanDetail::Off => Span::none(),
+        SpanDetail::Auto | SpanDetail::EverySection => info_span!(
+            "run",
+            writer = options.writer.name(),
+            scheduler = options.scheduler.name(),
+            workers = crew.seats().len(),
+            sections = work.sections(),
+            bytes = work.sections() * work.shape().bytes,
+            ns = field::Empty,
+        ),
+    };
     let run = Run {
         target,
         crew,
         work,
         options,
-        nodes: nodes(work, &run_span),
+        nodes: nodes(work, &run_span, options.spans),
         logs: crew.seats().iter().map(|_| Mutex::default()).collect(),
         end: Mutex::new(None),
     };
@@ -63,7 +66,7 @@ struct NodeRun {
     span: Span,
 }
 
-fn nodes(work: &Work, run_span: &Span) -> Vec<NodeRun> {
+fn nodes(work: &Work, run_span: &Span, spans: SpanDetail) -> Vec<NodeRun> {
     let mut nodes: Vec<NodeRun> = work
         .groups()
         .iter()
@@ -71,16 +74,19 @@ fn nodes(work: &Work, run_span: &Span) -> Vec<NodeRun> {
         .map(|(group, node)| NodeRun {
             node,
             served_by: group.node,
-            span: info_span!(
-                parent: run_span,
-                "node",
-                node = node.get(),
-                served_by = group.node.get(),
-                workers = group.workers.len(),
-                sections = field::Empty,
-                bytes = field::Empty,
-                ns = field::Empty,
-            ),
+            span: match spans {
+                SpanDetail::Off => Span::none(),
+                SpanDetail::Auto | SpanDetail::EverySection => info_span!(
+                    parent: run_span,
+                    "node",
+                    node = node.get(),
+                    served_by = group.node.get(),
+                    workers = group.workers.len(),
+                    sections = field::Empty,
+                    bytes = field::Empty,
+                    ns = field::Empty,
+                ),
+            },
         })
         .collect();
     nodes.sort_by_key(|node| node.node);
@@ -181,10 +187,11 @@ impl Run<'_> {
         let Some(place) = self.nodes.iter().position(|node| node.node == shard.node) else {
             return Flow::Continue;
         };
-        let whole = self.options.spans == SpanDetail::Auto;
-        let span = match whole {
-            true => self.span(place, worker, shard, shard.sections.start, shard.count()),
-            false => Span::none(),
+        let span = match self.options.spans {
+            SpanDetail::Auto => {
+                self.span(place, worker, shard, shard.sections.start, shard.count())
+            }
+            SpanDetail::EverySection | SpanDetail::Off => Span::none(),
         };
         let began = Instant::now();
         let mut pages = 0;
@@ -192,9 +199,9 @@ impl Run<'_> {
         let mut free = Vec::new();
         let mut flow = Flow::Continue;
         for section in shard.sections.clone() {
-            let one = match whole {
-                true => Span::none(),
-                false => self.span(place, worker, shard, section, 1),
+            let one = match self.options.spans {
+                SpanDetail::EverySection => self.span(place, worker, shard, section, 1),
+                SpanDetail::Auto | SpanDetail::Off => Span::none(),
             };
             let outcome = match one.is_disabled() {
                 true => catch_unwind(AssertUnwindSafe(|| {
@@ -275,6 +282,7 @@ impl Run<'_> {
 
     fn span(&self, place: usize, worker: usize, shard: &Shard, first: u64, count: u64) -> Span {
         let pages = self.work.shape().pages;
+        let seat = self.seat(worker);
         debug_span!(
             parent: &self.nodes[place].span,
             "section",
@@ -285,7 +293,8 @@ impl Run<'_> {
             first_pfn = first * pages,
             pages = count * pages,
             worker,
-            cpu = self.seat(worker).map_or(0, |seat| seat.cpu),
+            home = seat.map_or(0, |seat| seat.node.get()),
+            cpu = seat.map_or(0, |seat| seat.cpu),
             writer = self.options.writer.name(),
             bytes = count * self.work.shape().bytes,
             ns = field::Empty,

@@ -6,7 +6,7 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use super::{Flow, Scheduler, Tally, Visit};
 use crate::plan::{Piece, Work};
-use crate::workers::{Crew, Start};
+use crate::workers::{Crew, Start, Traced};
 
 /// Rayon splits each node's sections over that node's own pool; pools never mix.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,7 +23,8 @@ impl Scheduler for RayonPools {
             start.wait();
         });
         let stop = AtomicBool::new(false);
-        let stop = &stop;
+        let traced = Traced::here();
+        let (stop, traced) = (&stop, &traced);
         let grain = work.grain();
         crew.scopes(&|index, scope| {
             let Some(group) = work.groups().get(index) else {
@@ -44,7 +45,7 @@ impl Scheduler for RayonPools {
                         group: index,
                         positions: start..(start + grain).min(sections),
                     };
-                    match visit(worker, piece) {
+                    match traced.scope(|| visit(worker, piece)) {
                         Flow::Continue => Ok(()),
                         Flow::Stop => {
                             stop.store(true, Ordering::Relaxed);

@@ -13,6 +13,8 @@ use std::thread::JoinHandle;
 use memblock::NodeId;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use sys::SysError;
+use tracing::dispatcher::{self, Dispatch};
+use tracing::subscriber::NoSubscriber;
 
 use super::{Pinning, Seat, pin};
 
@@ -58,6 +60,27 @@ struct Group {
     first: usize,
     count: usize,
     pool: ThreadPool,
+}
+
+/// Where the spans of a thread go, for others to send theirs there too.
+#[derive(Debug)]
+pub(crate) struct Traced(Option<Dispatch>);
+
+impl Traced {
+    /// As this thread does.
+    pub(crate) fn here() -> Self {
+        let dispatch = dispatcher::get_default(Dispatch::clone);
+        // without a subscriber nothing is set: a thread's own one makes every span look for it
+        Self((!dispatch.is::<NoSubscriber>()).then_some(dispatch))
+    }
+
+    /// Does `work` with spans going there.
+    pub(crate) fn scope<T>(&self, work: impl FnOnce() -> T) -> T {
+        match &self.0 {
+            Some(dispatch) => dispatcher::with_default(dispatch, work),
+            None => work(),
+        }
+    }
 }
 
 /// Workers on their seats.
@@ -186,13 +209,15 @@ impl Crew {
     /// Calls `task` once on every worker, all at the same time, with the worker's index; returns
     /// when all have returned.
     ///
-    /// One caller at a time: tasks that wait for each other must never be mixed with other ones.
+    /// One caller at a time: tasks that wait for each other must never be mixed with other ones. What
+    /// a task traces goes where the caller's thread would send it.
     ///
     /// # Panics
     /// Where `task` panicked on a worker, after all have returned.
     pub fn each(&self, task: &(dyn Fn(usize) + Sync)) {
         let _alone = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        nest(&self.groups, task);
+        let traced = Traced::here();
+        nest(&self.groups, &|worker| traced.scope(|| task(worker)));
     }
 
     /// Runs `body` with a scope of every group's pool open; returns when all that it spawned is done.

@@ -10,5 +10,6 @@ mod pin;
 mod start;
 
 pub use choose::{ChooseError, MOST_ON_A_CPU, Pinning, Seat, Spread, WorkerChoice, choose};
+pub(crate) use crew::Traced;
 pub use crew::{Crew, CrewError, PinFailure};
 pub use start::Start;
