@@ -6,4 +6,7 @@ pub mod judge;
 pub mod record;
 pub mod stats;
 pub mod sweep;
+pub mod synthetic;
 pub mod table;
+
+pub use record::read;

@@ -9,6 +9,9 @@ pub struct MemoryUse {
     pub resident: u64,
     /// Its own: given back when the mapping goes.
     pub private: u64,
+    /// In huge pages, transparent ones and those of the reserved pool (which the other figures do not
+    /// count).
+    pub huge: u64,
 }
 
 impl Mapping {
@@ -40,6 +43,7 @@ fn sum(smaps: &str, start: usize, end: usize) -> MemoryUse {
         let kib = || rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok();
         match first {
             "Rss:" => total.resident += kib().unwrap_or(0) << 10,
+            "AnonHugePages:" | "Private_Hugetlb:" => total.huge += kib().unwrap_or(0) << 10,
             "Anonymous:" => total.private += kib().unwrap_or(0) << 10,
             _ => {}
         }

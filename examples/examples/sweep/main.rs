@@ -15,7 +15,7 @@ use deferred_init::engine::CancelToken;
 use deferred_init::plan::Plan;
 use deferred_init::workers::{Pinning, Spread, WorkerChoice, choose};
 use memmap_core::{BackingOptions, MapError, MemoryMap};
-use study::record::Layout;
+use study::record::{Host, Layout};
 use study::sweep::{self, Design, Rounds, Summary, SweepError};
 
 use args::Args;
@@ -74,7 +74,8 @@ fn run(args: &Args) -> Result<(), Failure> {
         };
         (status, error.to_string())
     })?;
-    let described = Layout::of(say::source(&layout).to_owned(), &map, began.elapsed());
+    let map_time = began.elapsed();
+    let described = Layout::of(say::source(&layout).to_owned(), layout.memory_bytes(), &map);
 
     let cancel = CancelToken::new();
     let interrupted = cancel.clone();
@@ -85,7 +86,8 @@ fn run(args: &Args) -> Result<(), Failure> {
         &args.out,
         design.name.clone(),
         described,
-        output::host(&topology),
+        map_time,
+        Host::read(&topology),
         args.placement.name(),
     )
     .map_err(|error| unusable(format!("{}: {error}", args.out.display())))?;

@@ -3,10 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use deferred_init::Topology;
 use deferred_init::engine::Report;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use study::record::{Host, Layout, NodeTime, Record, SCHEMA, Settings, WorkerTime};
+use study::record::{
+    Counters, Host, Layout, NodeTime, Placed, Record, Role, SCHEMA, SectionTime, Settings,
+    WorkerTime,
+};
 use study::sweep::{Cell, Measured, Observer, Progress};
 
 /// Appends a record a run and draws a bar.
@@ -14,6 +16,7 @@ pub(crate) struct Output {
     path: PathBuf,
     sweep: String,
     layout: Layout,
+    map_ns: u64,
     host: Host,
     placement: &'static str,
     bar: ProgressBar,
@@ -25,6 +28,7 @@ impl Output {
         folder: &Path,
         sweep: String,
         layout: Layout,
+        map_time: std::time::Duration,
         host: Host,
         placement: &'static str,
     ) -> io::Result<Self> {
@@ -40,6 +44,7 @@ impl Output {
             path,
             sweep,
             layout,
+            map_ns: nanoseconds(map_time),
             host,
             placement,
             bar,
@@ -66,28 +71,54 @@ impl Observer for Output {
         measured: &Measured,
         report: &Report,
     ) -> io::Result<()> {
-        let writer = cell.writer.map_or_else(
-            || format!("limit:{}", measured.limit.name()),
-            |writer| writer.name().to_owned(),
-        );
         let record = Record {
             schema: SCHEMA,
-            sweep: self.sweep.clone(),
+            study: self.sweep.clone(),
+            design: String::new(),
+            session: 0,
             round: round as u64,
             place: place as u64,
-            layout: Layout {
-                fault_ns: nanoseconds(measured.fault),
-                ..self.layout.clone()
+            began_ms: now_ms(),
+            role: match cell.writer {
+                Some(_) => Role::Cell,
+                None => Role::Limit,
             },
+            layout: self.layout.clone(),
             settings: Settings {
                 threads: cell.threads as u64,
-                writer,
-                scheduler: report.scheduler.to_owned(),
+                nodes: Vec::new(),
                 placement: self.placement.to_owned(),
+                scheduler: report.scheduler.to_owned(),
+                policy: "eager".to_owned(),
+                writer: cell
+                    .writer
+                    .map_or("limit", |writer| writer.name())
+                    .to_owned(),
+                pages: "system".to_owned(),
             },
+            fill: cell
+                .writer
+                .is_none()
+                .then(|| measured.limit.name().to_owned()),
+            refused: None,
+            map_ns: self.map_ns,
+            fault_ns: nanoseconds(measured.fault),
+            huge_bytes: None,
             write_ns: nanoseconds(report.phases.write),
             nodes: report.nodes.iter().map(NodeTime::of).collect(),
             workers: report.workers.iter().map(WorkerTime::of).collect(),
+            sections: report.records.iter().map(SectionTime::of).collect(),
+            placed: measured
+                .warm_up
+                .placement
+                .nodes
+                .iter()
+                .flat_map(Placed::of)
+                .collect(),
+            counters: Counters {
+                absent: "not asked for".to_owned(),
+                ..Counters::default()
+            },
             host: self.host.clone(),
         };
         sys::append_record(&self.path, &record.to_line()).map_err(io::Error::other)
@@ -101,21 +132,13 @@ impl Observer for Output {
     }
 }
 
-/// What records say of this host.
-pub(crate) fn host(topology: &Topology) -> Host {
-    let said = sys::HostDescription::read();
-    Host {
-        kernel: said.kernel,
-        machine: said.machine,
-        cpu: said.cpu,
-        cpus: topology.allowed_cpus.len() as u64,
-        nodes: topology.nodes.len() as u64,
-        topology: topology.source.to_string(),
-        memory: said.memory,
-        huge_pages: said.huge_pages,
-        virtual_machine: said.virtual_machine,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-    }
+/// Milliseconds since 1970.
+fn now_ms() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| {
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        })
 }
 
 fn nanoseconds(time: std::time::Duration) -> u64 {
