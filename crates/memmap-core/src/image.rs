@@ -206,6 +206,20 @@ impl PageImage {
         )
     }
 
+    /// First values and steps of the monomorphised size, where they lie; those of a larger struct
+    /// page than this one's are zero.
+    pub(crate) fn arrays_ref<const W: usize>(&self) -> (&[u64], &[u64]) {
+        (&self.words[..W], &self.strides[..W])
+    }
+
+    /// Adds `step` to word `i` of every page of the run. An index beyond the struct page changes
+    /// nothing.
+    pub fn add_to_word(&mut self, i: usize, step: u64) {
+        if i < self.size.words() {
+            self.words[i] = self.words[i].wrapping_add(step);
+        }
+    }
+
     /// Flags, link, link step and counts where that is all there is: the page of
     /// [`PageImage::linked`], for which writers have the kernel's own short sequence of stores.
     pub(crate) fn as_linked(&self) -> Option<Linked> {

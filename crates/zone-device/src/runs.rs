@@ -11,7 +11,7 @@
 use alloc::vec::Vec;
 
 use memblock::{NodeId, Pfn, PfnRange, PhysRange};
-use memmap_core::writers::PageWriter;
+use memmap_core::writers::{PageWriter, Series};
 use memmap_core::{
     EarlySectionDedup, MemoryModel, PageImage, Profile, StructPageSize, ZoneIndex, ZoneKind,
 };
@@ -235,19 +235,18 @@ impl DeviceRun {
         pages: &mut [u64],
         observer: Option<&dyn RangeObserver>,
     ) {
-        let mut at = pfns.start();
-        let mut compounds = Compounds::of(self, at);
-        let mut series = || {
-            let part = match &mut compounds {
-                Some(compounds) => compounds.next_part(at),
-                None => self.part_at(at)?,
-            };
-            let end = part.pfns.end().min(pfns.end());
-            let count = end.get() - at.get();
-            at = end;
-            Some((part.image?, count as usize))
-        };
-        writer.write_series(&mut series, pages);
+        match Compounds::of(self, pfns) {
+            Some(mut compounds) => writer.write_series(&mut compounds, pages),
+            None => {
+                let left = pfns;
+                let mut parts = Parts {
+                    run: self,
+                    left,
+                    image: None,
+                };
+                writer.write_series(&mut parts, pages);
+            }
+        }
         if let Some(observer) = observer {
             observer.initialised(Initialised {
                 pfns,
@@ -269,10 +268,32 @@ impl DeviceRun {
     }
 }
 
+/// The parts of a piece of a run, made up one by one.
+struct Parts<'r> {
+    run: &'r DeviceRun,
+    left: PfnRange,
+    /// What is lent.
+    image: Option<PageImage>,
+}
+
+impl Series for Parts<'_> {
+    fn next_run(&mut self) -> Option<(&PageImage, usize)> {
+        let start = self.left.start();
+        let part = self.run.part_at(start)?;
+        let end = part.pfns.end().min(self.left.end());
+        self.left = PfnRange::new(end, self.left.end());
+        self.image = part.image;
+        Some((self.image.as_ref()?, (end.get() - start.get()) as usize))
+    }
+}
+
 /// What the parts of whole compounds hold, each made up once and moved from compound to compound:
 /// a compound of 2 MiB is written in less time than its parts would take to make up anew.
 struct Compounds {
+    /// The head of the compound under way.
     head: Pfn,
+    at: Pfn,
+    end: Pfn,
     order: u32,
     images: [PageImage; 4],
     /// Whether the second tail differs.
@@ -283,21 +304,23 @@ struct Compounds {
 }
 
 impl Compounds {
-    /// Those of `run` from `at` on, where nothing in them depends on the frame alone and everything
-    /// is written.
-    fn of(run: &DeviceRun, at: Pfn) -> Option<Self> {
+    /// Those of `run` in `pfns`, where nothing in them depends on the frame alone and everything is
+    /// written.
+    fn of(run: &DeviceRun, pfns: PfnRange) -> Option<Self> {
         let DeviceKind::Compounds { order } = run.kind else {
             return None;
         };
         if run.per_compound.written < 1 << order || run.content.has_virtual() {
             return None;
         }
-        let head = at.align_down(1 << order);
+        let head = pfns.start().align_down(1 << order);
         let tail = run.content.tail(head, head);
         let second = run.content.second_tail(head);
         let step = (run.content.size.bytes() as u64) << order;
         Some(Self {
             head,
+            at: pfns.start(),
+            end: pfns.end(),
             order,
             images: [
                 run.content.head(head),
@@ -311,41 +334,43 @@ impl Compounds {
         })
     }
 
-    /// The part that begins with `pfn`, which must not lie before the last one.
-    fn next_part(&mut self, pfn: Pfn) -> DevicePart {
-        let pages = 1 << self.order;
-        if pfn.get() - self.head.get() >= pages {
-            self.move_to(pfn.align_down(pages));
-        }
-        let k = pfn.get() - self.head.get();
-        let special = if self.second { 3 } else { 2 };
-        let (image, end) = if k < special {
-            (self.images[k as usize], k + 1)
-        } else {
-            (self.images[3], pages)
-        };
-        DevicePart {
-            pfns: PfnRange::new(pfn, self.head.saturating_add(end)),
-            image: Some(image),
-        }
-    }
-
     fn move_to(&mut self, head: Pfn) {
         let compounds = (head.get() - self.head.get()) >> self.order;
         self.head = head;
-        let grow = |image: &mut PageImage, word: usize, step: u64| {
-            let value = image.word(0, word);
-            *image = image.with_word(word, value.wrapping_add(step.wrapping_mul(compounds)), 0);
-        };
         if self.name_step != 0 {
             for image in &mut self.images[1..] {
-                grow(image, 1, self.name_step);
+                image.add_to_word(1, self.name_step.wrapping_mul(compounds));
             }
         }
         if self.second {
-            grow(&mut self.images[2], 2, self.list_step);
-            grow(&mut self.images[2], 3, self.list_step);
+            for word in [2, 3] {
+                self.images[2].add_to_word(word, self.list_step.wrapping_mul(compounds));
+            }
         }
+    }
+}
+
+impl Series for Compounds {
+    fn next_run(&mut self) -> Option<(&PageImage, usize)> {
+        if self.at >= self.end {
+            return None;
+        }
+        let pages = 1 << self.order;
+        if self.at.get() - self.head.get() >= pages {
+            self.move_to(self.at.align_down(pages));
+        }
+        let k = self.at.get() - self.head.get();
+        let special = if self.second { 3 } else { 2 };
+        let (image, count) = if k < special {
+            (&self.images[k as usize], 1)
+        } else {
+            (
+                &self.images[3],
+                (pages - k).min(self.end.get() - self.at.get()),
+            )
+        };
+        self.at = self.at.saturating_add(count);
+        Some((image, count as usize))
     }
 }
 

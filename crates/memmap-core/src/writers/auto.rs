@@ -102,7 +102,7 @@ impl PageWriter for Auto {
         self.choice(size_of_val(pages) as u64).write(image, pages);
     }
 
-    fn write_series(&self, series: &mut Series<'_>, pages: &mut [u64]) {
+    fn write_series(&self, series: &mut dyn Series, pages: &mut [u64]) {
         self.choice(size_of_val(pages) as u64)
             .write_series(series, pages);
     }

@@ -65,29 +65,41 @@ pub trait PageWriter: Send + Sync + Debug {
     ///
     /// # Panics
     /// Where the series ends before `pages` is full, or its last run does not fit.
-    fn write_series(&self, series: &mut Series<'_>, pages: &mut [u64]) {
+    fn write_series(&self, series: &mut dyn Series, pages: &mut [u64]) {
         each_run(series, pages, |image, run| self.write(image, run));
     }
 }
 
-/// Says what the next run of a series holds, and of how many pages it is.
-pub type Series<'a> = dyn FnMut() -> Option<(PageImage, usize)> + 'a;
+/// Runs that follow each other, made up one by one.
+pub trait Series {
+    /// What the next run holds, and of how many pages it is; `None` after the last one.
+    ///
+    /// The image is lent and not given: it is larger than many a run's own work.
+    fn next_run(&mut self) -> Option<(&PageImage, usize)>;
+}
+
+/// Runs that are there already.
+impl Series for core::slice::Iter<'_, (PageImage, usize)> {
+    fn next_run(&mut self) -> Option<(&PageImage, usize)> {
+        self.next().map(|(image, count)| (image, *count))
+    }
+}
 
 /// Cuts `pages` into the runs of `series`.
 ///
 /// # Panics
 /// Where they do not fill it exactly.
 fn each_run(
-    series: &mut Series<'_>,
+    series: &mut dyn Series,
     mut pages: &mut [u64],
     mut write: impl FnMut(&PageImage, &mut [u64]),
 ) {
     while !pages.is_empty() {
-        let Some((image, count)) = series() else {
+        let Some((image, count)) = series.next_run() else {
             panic!("the series ends {} words early", pages.len());
         };
         let (run, rest) = pages.split_at_mut(count * image.size().words());
-        write(&image, run);
+        write(image, run);
         pages = rest;
     }
 }

@@ -46,7 +46,7 @@ impl PageWriter for Stream {
         self.store(image, pages);
     }
 
-    fn write_series(&self, series: &mut Series<'_>, pages: &mut [u64]) {
+    fn write_series(&self, series: &mut dyn Series, pages: &mut [u64]) {
         let _fence = Fence;
         each_run(series, pages, |image, run| self.store(image, run));
     }

@@ -40,19 +40,33 @@ macro_rules! path {
 
             let mut values = [$zero(); V];
             let mut steps = [$zero(); V];
-            for v in 0..V {
-                let mut value = [0; LANES];
-                let mut step = [0; LANES];
-                for l in 0..LANES {
-                    let j = lead + v * LANES + l;
-                    // `W` is a constant, so that a short run costs no division.
-                    value[l] = image.word((j / W) as u64, j % W);
-                    step[l] = image.strides()[j % W].wrapping_mul((block / W) as u64);
+            if lead == 0 && block == W {
+                // Most runs, and all short ones that matter: a page is whole vectors, and its words
+                // are vectors already.
+                let (words, strides) = image.arrays_ref::<W>();
+                for (v, value) in words.chunks_exact(LANES).enumerate() {
+                    // SAFETY: `value` is as large as the vector; the load needs no alignment.
+                    values[v] = unsafe { $load(value.as_ptr().cast()) };
                 }
-                // SAFETY: `value` is as large as the vector; the load needs no alignment.
-                values[v] = unsafe { $load(value.as_ptr().cast()) };
-                // SAFETY: as above, of `step`.
-                steps[v] = unsafe { $load(step.as_ptr().cast()) };
+                for (v, step) in strides.chunks_exact(LANES).enumerate() {
+                    // SAFETY: as above, of `step`.
+                    steps[v] = unsafe { $load(step.as_ptr().cast()) };
+                }
+            } else {
+                for v in 0..V {
+                    let mut value = [0; LANES];
+                    let mut step = [0; LANES];
+                    for l in 0..LANES {
+                        let j = lead + v * LANES + l;
+                        // `W` is a constant, so that a short run costs no division.
+                        value[l] = image.word((j / W) as u64, j % W);
+                        step[l] = image.strides()[j % W].wrapping_mul((block / W) as u64);
+                    }
+                    // SAFETY: `value` is as large as the vector; the load needs no alignment.
+                    values[v] = unsafe { $load(value.as_ptr().cast()) };
+                    // SAFETY: as above, of `step`.
+                    steps[v] = unsafe { $load(step.as_ptr().cast()) };
+                }
             }
 
             let whole = rest.len() / block * block;
