@@ -15,6 +15,8 @@ use study::table::{Align, Table};
 use sys::HugePages;
 use zone_device::{Altmap, Bound, DevPagemap, DeviceMemmap, DeviceRuns, MemoryType, Site, Way};
 
+/// The size of the published measurements, in GiB.
+const DEFAULT_GIB: u64 = 100;
 /// Where the device lies.
 const START: u64 = 1 << 40;
 
@@ -32,9 +34,9 @@ published, on other machines (Intel Ice Lake, virtual; 100 GB; one thread; befor
 #[derive(Debug, Parser)]
 #[command(name = "zone_device")]
 struct Args {
-    /// Size of the device in GiB.
-    #[arg(long, default_value_t = 100)]
-    gib: u64,
+    /// Size of the device in GiB; by default 100, or what fits the memory that is available.
+    #[arg(long)]
+    gib: Option<u64>,
     /// What the device's memory is.
     #[arg(long = "type", value_enum, default_value_t = Type::Fsdax)]
     memory_type: Type,
@@ -101,24 +103,18 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
     // before any thread is pinned: the topology asks for the mask that we were given
     let topology = Topology::host()?;
     let profile = Profile::amd64(args.kernel);
+    let gib = args.size()?;
     let runs = DeviceRuns::new(
         &profile,
-        &args.pagemap(&profile)?,
+        &args.pagemap(&profile, gib)?,
         &Site::on_node(NodeId::new(0)),
     )?;
     let bytes: u64 = runs.ranges().iter().map(|range| range.len() * 64).sum();
-    let available = sys::available_memory();
-    if bytes > available.bytes / 10 * 9 {
-        let mib = bytes >> 20;
-        return Err(
-            format!("{mib} MiB of struct pages do not fit {available}; lower --gib").into(),
-        );
-    }
     let used = runs.vmemmap();
     println!(
         "{} GiB, {} device pages, {} MiB of struct pages; a kernel that shares them saves {} of {} \
          pages of memory map",
-        args.gib,
+        gib,
         runs.device_pages(),
         bytes >> 20,
         used.saved,
@@ -252,7 +248,26 @@ fn touch(memmap: &mut DeviceMemmap) -> Result<(Duration, Duration), Box<dyn std:
 }
 
 impl Args {
-    fn pagemap(&self, profile: &Profile) -> Result<DevPagemap, Box<dyn std::error::Error>> {
+    /// The size in GiB, whose struct pages fit the memory that is available.
+    fn size(&self) -> Result<u64, String> {
+        let available = sys::available_memory();
+        // a GiB takes 16 MiB of struct pages; a tenth is left for everybody else
+        let most = available.bytes / 10 * 9 / (16 << 20);
+        match self.gib {
+            Some(gib) if gib == 0 || gib > most => Err(format!(
+                "--gib {gib}: give 1 to {most}, whose struct pages fit {available}"
+            )),
+            Some(gib) => Ok(gib),
+            None if most == 0 => Err(format!("not even a device of 1 GiB fits {available}")),
+            None => Ok(DEFAULT_GIB.min(most)),
+        }
+    }
+
+    fn pagemap(
+        &self,
+        profile: &Profile,
+        gib: u64,
+    ) -> Result<DevPagemap, Box<dyn std::error::Error>> {
         let memory_type = match self.memory_type {
             Type::Private => MemoryType::Private,
             Type::Coherent => MemoryType::Coherent,
@@ -266,8 +281,7 @@ impl Args {
                 self.align
             )
         })?;
-        let size = self.gib.checked_mul(1 << 30).ok_or("--gib is too large")?;
-        let range = PhysRange::from_size(PhysAddr::new(START), size);
+        let range = PhysRange::from_size(PhysAddr::new(START), gib << 30);
         let pagemap = DevPagemap::new(memory_type, 0xffff_8881_0279_13c0)
             .with_range(range)
             .with_vmemmap_shift((align >> profile.page_shift).max(1).ilog2());

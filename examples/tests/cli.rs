@@ -47,6 +47,40 @@ fn records(folder: &Path) -> Vec<Record> {
 }
 
 #[test]
+fn device_memory_is_bound_in_every_way_at_every_alignment_and_place_of_its_map() {
+    for (kind, align, map) in [
+        ("fsdax", "4K", "mem"),
+        ("fsdax", "4K", "dev"),
+        ("devdax", "2M", "dev"),
+        ("devdax", "1G", "mem"),
+    ] {
+        let args = ["--gib", "2", "--rebinds", "1", "--threads", "1,2"];
+        let device = ["--type", kind, "--align", align, "--map", map];
+        let output = example("zone_device")
+            .args(args)
+            .args(device)
+            .output()
+            .unwrap();
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let rows = |way: &str| said.lines().filter(|line| line.starts_with(way)).count();
+        assert_eq!(
+            ["slow ", "template ", "stream "].map(rows),
+            [2; 3],
+            "{said}"
+        );
+        let refused = said.contains("only single pages can be copies of one block; stream instead");
+        assert_eq!(refused, align != "4K", "{said}");
+        assert!(said.contains("published, on other machines"), "{said}");
+    }
+    for bad in [["--gib", "0"], ["--align", "3M"], ["--ways", "fast"]] {
+        let output = example("zone_device").args(bad).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{bad:?}");
+        assert!(text(&output.stderr).contains(bad[0]), "{bad:?}");
+    }
+}
+
+#[test]
 fn a_sweep_prints_every_contestant_and_keeps_a_record_a_run() {
     let folder = tempfile::tempdir().unwrap();
     let output = sweep(

@@ -49,6 +49,11 @@ const COMMANDS: &[Command] = &[
         run: |args| launch::tool("perf", args),
     },
     Command {
+        name: "device",
+        about: "bind device memory in four ways; `device --perf` beside the kernel's way in C",
+        run: device,
+    },
+    Command {
         name: "guest",
         about: "boot an emulated machine with several nodes and check placement in it",
         run: |args| launch::tool("guest", args),
@@ -64,6 +69,14 @@ const COMMANDS: &[Command] = &[
         run: nightly::run,
     },
 ];
+
+/// The example, or with `--perf` the measurement.
+fn device(args: &[String]) -> ExitCode {
+    match args.split_first() {
+        Some((first, rest)) if first == "--perf" => launch::tool("device_perf", rest),
+        _ => launch::example("zone_device", args),
+    }
+}
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

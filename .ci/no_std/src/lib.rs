@@ -1,6 +1,6 @@
 //! A static library for a kernel: its own panic handler, its own allocator, no std.
 //!
-//! It calls far enough into both crates that nothing of them can be left out by the linker.
+//! It calls far enough into all crates that nothing of them can be left out by the linker.
 
 #![no_std]
 
@@ -13,6 +13,7 @@ use memblock::{Behaviour, Memblock, MemblockFlags, NodeId, Pfn, PhysAddr, PhysRa
 use memmap_core::{
     BackingOptions, BootOptions, Geometry, KernelVersion, MemoryMap, Profile, writers,
 };
+use zone_device::{Altmap, DevPagemap, Devices, MemoryType, Way};
 
 /// A heap that only grows.
 struct Bump {
@@ -21,7 +22,7 @@ struct Bump {
 }
 
 impl Bump {
-    const SIZE: usize = 8 << 20;
+    const SIZE: usize = 16 << 20;
 }
 
 // SAFETY: every byte is handed out once.
@@ -78,7 +79,7 @@ fn build() -> Option<u64> {
         .ok()?;
     let profile = Profile::amd64(KernelVersion::V6_12);
     let geometry = Geometry::new(&profile, &memory, &BootOptions::default()).ok()?;
-    let map = MemoryMap::new(geometry, BackingOptions::default()).ok()?;
+    let mut map = MemoryMap::new(geometry, BackingOptions::default()).ok()?;
     for section in map.geometry().sections().iter() {
         let mut claim = map.claim(section)?;
         for writer in writers::all() {
@@ -86,7 +87,33 @@ fn build() -> Option<u64> {
         }
         claim.publish();
     }
+    bind_and_unbind(&mut map)?;
     let report = map.check();
     let page = map.read(Pfn::new(0x2000)).ok()?;
     report.is_clean().then(|| page.flags())
+}
+
+/// A device of 64 MiB above memory, with its memory map on itself, by every way that needs no
+/// mapped memory.
+fn bind_and_unbind(map: &mut MemoryMap) -> Option<()> {
+    let mut devices = Devices::new();
+    for way in [Way::Slow, Way::Template, Way::Stream] {
+        let range = PhysRange::from_size(PhysAddr::new(1 << 32), 64 << 20);
+        let first = range.start().pfn_down(12);
+        let pagemap = DevPagemap::new(MemoryType::FsDax, 0xffff_8881_0000_0000)
+            .with_range(range)
+            .with_altmap(Altmap::new(first, 2, 510));
+        let id = devices
+            .bind(map, pagemap, NodeId::new(0), way.writer(), None)
+            .ok()?;
+        let page = map.read(first.saturating_add(512)).ok()?;
+        if page.next() != 0xffff_8881_0000_0000 || !map.pfn_valid(first) {
+            return None;
+        }
+        devices.unbind(map, id).ok()??;
+        if map.pfn_valid(first) {
+            return None;
+        }
+    }
+    Some(())
 }

@@ -178,10 +178,15 @@ fn compare_devices(
             .min()
             .unwrap_or(0);
         let end = own.map(|pfns| pfns.end().get()).max().unwrap_or(0);
-        for (name, theirs, ours) in [
+        // a zone without present pages is listed without its start
+        let start = zone
+            .start_pfn
+            .map(|start| ("start_pfn", start.get(), first));
+        let figures = [
             ("spanned", zone.spanned, end - first),
             ("present", zone.present, 0),
-        ] {
+        ];
+        for (name, theirs, ours) in figures.into_iter().chain(start) {
             outcome.zones.1 += 1;
             if theirs == ours {
                 outcome.zones.0 += 1;
