@@ -11,6 +11,7 @@ use memmap_core::{
     StructPage, StructPageSize, ZoneKind, writers,
 };
 
+use tools::blocks::{BlocksOutcome, CapturedBlocks};
 use tools::device_golden;
 
 use crate::classify::{Words, classify};
@@ -40,6 +41,8 @@ pub(crate) struct Outcome {
     pub(crate) unequal: u64,
     /// Struct pages of devices: equal, compared.
     pub(crate) device: (u64, u64),
+    /// Free blocks and figures of the page allocator.
+    pub(crate) blocks: BlocksOutcome,
     /// What is wrong, for people.
     pub(crate) notes: Vec<String>,
     /// What the capture lacks without which nothing can be called equal.
@@ -49,7 +52,10 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     pub(crate) fn is_equal(&self) -> bool {
-        self.unequal == 0 && self.zones.0 == self.zones.1 && self.gaps.0 == self.gaps.1
+        self.unequal == 0
+            && self.zones.0 == self.zones.1
+            && self.gaps.0 == self.gaps.1
+            && self.blocks.is_equal()
     }
 
     /// Per cent of the listed pages that are compared.
@@ -111,6 +117,8 @@ pub(crate) fn capture(path: &Path) -> Result<Outcome, Box<dyn std::error::Error>
         compare_run(&map, run, &mut later, &mut outcome);
     }
     outcome.notes.extend(later.notes());
+    let blocks = CapturedBlocks::read(BufReader::new(File::open(path)?))?;
+    outcome.blocks = blocks.compare(map);
     outcome.missing = missing(zoneinfo.is_some(), whole, &pages, &outcome);
     Ok(outcome)
 }

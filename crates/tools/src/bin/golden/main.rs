@@ -137,7 +137,11 @@ fn show(out: &mut dyn Write, name: &str, outcome: &Outcome, at_least: f64) -> io
             "    struct pages of devices: {equal} of {compared} equal"
         )?;
     }
-    for note in &outcome.notes {
+    let blocks = &outcome.blocks;
+    if blocks.listed > 0 || blocks.managed.is_some() {
+        write!(out, "    {blocks}")?;
+    }
+    for note in outcome.notes.iter().chain(&blocks.notes) {
         writeln!(out, "    {note}")?;
     }
     Ok(outcome.is_equal() && missing.is_empty() && enough)
