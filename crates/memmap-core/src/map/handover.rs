@@ -6,7 +6,7 @@ use memblock::Pfn;
 
 use crate::buddy::{Edit, HandOver, PageWords, SectionFree, StructPages};
 use crate::geometry::{PageKind, SectionNr};
-use crate::writers::PageWriter;
+use crate::writers::{PageWriter, from_fn};
 
 use super::{Claim, MemoryMap};
 
@@ -37,7 +37,7 @@ impl Claim<'_> {
             }
             // head, rest of its block, next head, ...
             let mut at = run.pfns.start();
-            let mut series = || {
+            let mut series = from_fn(|| {
                 let offset = at.get() - run.pfns.start().get();
                 let mut image = image.advance(offset);
                 let count = match heads.next_if(|head| head.block.pfn == at) {
@@ -54,7 +54,7 @@ impl Claim<'_> {
                 };
                 at = at.saturating_add(count);
                 Some((image, count as usize))
-            };
+            });
             writer.write_series(&mut series, pages);
         });
         // Few, or none, of a section that is free as a whole.

@@ -10,7 +10,7 @@
 //!
 //! Here is only what measurements need: blocks of one order, side by side, at the tail of one list.
 
-use super::{PageWriter, Series, whole_pages};
+use super::{PageWriter, from_fn, whole_pages};
 use crate::image::PageImage;
 
 /// Words of a struct page that a block head has of its own.
@@ -67,43 +67,26 @@ pub fn write_and_hand_over(
     blocks: &FreeBlocks,
     pages: &mut [u64],
 ) {
-    let mut series = HeadsAndRests {
-        heads: Heads::new(image, blocks, pages),
-        block: *image,
-        at_head: false,
-        run: *image,
-    };
-    writer.write_series(&mut series, pages);
-}
-
-/// Head, rest of its block, next head, and so on.
-struct HeadsAndRests {
-    heads: Heads,
-    /// The run from the block under way on.
-    block: PageImage,
-    at_head: bool,
-    /// What is lent.
-    run: PageImage,
-}
-
-impl Series for HeadsAndRests {
-    fn next_run(&mut self) -> Option<(&PageImage, usize)> {
-        self.at_head = !self.at_head;
-        if self.at_head {
-            let [next, previous, order, counts] = self.heads.next();
-            self.run = self
-                .block
+    let mut heads = Heads::new(image, blocks, pages);
+    let mut image = *image;
+    let mut at_head = false;
+    // head, rest of its block, next head, ...
+    let mut series = from_fn(|| {
+        at_head = !at_head;
+        if at_head {
+            let [next, previous, order, counts] = heads.next();
+            let head = image
                 .with_word(NEXT, next, 0)
                 .with_word(PREV, previous, 0)
                 .with_word(ORDER, order, 0)
                 .with_word(COUNTS, counts, 0);
-            return Some((&self.run, 1));
+            return Some((head, 1));
         }
-        let pages = self.heads.blocks.pages();
-        self.run = self.block.advance(1);
-        self.block = self.block.advance(pages as u64);
-        Some((&self.run, pages - 1))
-    }
+        let rest = image.advance(1);
+        image = image.advance(blocks.pages() as u64);
+        Some((rest, blocks.pages() - 1))
+    });
+    writer.write_series(&mut series, pages);
 }
 
 /// The heads that are still to be stored.

@@ -78,6 +78,26 @@ pub trait Series {
     fn next_run(&mut self) -> Option<(&PageImage, usize)>;
 }
 
+/// Runs that `next` makes up, each with its number of pages.
+pub fn from_fn<F: FnMut() -> Option<(PageImage, usize)>>(next: F) -> FromFn<F> {
+    FromFn { next, run: None }
+}
+
+/// The series that [`from_fn`] makes.
+#[derive(Clone, Debug)]
+pub struct FromFn<F> {
+    next: F,
+    /// What is lent.
+    run: Option<PageImage>,
+}
+
+impl<F: FnMut() -> Option<(PageImage, usize)>> Series for FromFn<F> {
+    fn next_run(&mut self) -> Option<(&PageImage, usize)> {
+        let (image, count) = (self.next)()?;
+        Some((self.run.insert(image), count))
+    }
+}
+
 /// Runs that are there already.
 impl Series for core::slice::Iter<'_, (PageImage, usize)> {
     fn next_run(&mut self) -> Option<(&PageImage, usize)> {
