@@ -272,7 +272,7 @@ fn what_a_cancelled_run_handed_over_is_joined_with_what_completes_it() {
         fn write(&self, image: &memmap_core::PageImage, pages: &mut [u64]) {
             writers::Zero.write(image, pages);
         }
-        fn write_series(&self, series: &mut writers::Series<'_>, pages: &mut [u64]) {
+        fn write_series(&self, series: &mut dyn writers::Series, pages: &mut [u64]) {
             if self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 2 {
                 self.0.cancel();
             }
