@@ -38,7 +38,13 @@ fn refused(args: &[&str], status: i32) -> String {
 }
 
 fn records(folder: &Path) -> Vec<Record> {
-    let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap();
+    let mut files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap());
+    let is_records = |file: &std::fs::DirEntry| {
+        file.path()
+            .extension()
+            .is_some_and(|ending| ending == "jsonl")
+    };
+    let file = files.find(is_records).unwrap();
     let lines = std::fs::read_to_string(file.path()).unwrap();
     let lines = lines.lines();
     lines

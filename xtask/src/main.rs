@@ -24,6 +24,11 @@ const COMMANDS: &[Command] = &[
         run: |args| launch::example("sweep", args),
     },
     Command {
+        name: "report",
+        about: "records of sweeps and studies as one HTML page: FILE …",
+        run: |args| launch::tool("report", args),
+    },
+    Command {
         name: "test",
         about: "run all tests",
         run: test::run,

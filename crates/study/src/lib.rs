@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 pub mod judge;
+pub mod merge;
 pub mod record;
+pub mod report;
 pub mod stats;
 pub mod sweep;
 pub mod synthetic;

@@ -3,6 +3,7 @@
 mod args;
 mod input;
 mod output;
+mod report;
 mod say;
 
 use std::io::ErrorKind;
@@ -100,6 +101,9 @@ fn run(args: &Args) -> Result<(), Failure> {
     })?;
     let summary = Summary::of(&measured, args.seed);
     say::result(&mut out, &layout, &measured, &summary, output.path()).map_err(unsaid)?;
+    if summary.rounds > 0 {
+        report::write(&mut out, output.path())?;
+    }
     if cancel.is_cancelled() {
         return Err((
             FAILED,
