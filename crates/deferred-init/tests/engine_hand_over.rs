@@ -90,6 +90,8 @@ fn boot(
         rest(&allocator, part);
     }
     assert_eq!(allocator.check(), []);
+    let report = allocator.pages().check();
+    assert!(report.is_clean(), "{report}");
     words(allocator)
 }
 

@@ -184,7 +184,11 @@ impl Run<'_> {
 
     /// Writes a shard and logs it.
     fn shard(&self, worker: usize, shard: &Shard, start: &Start) -> Flow {
-        let Some(place) = self.nodes.iter().position(|node| node.node == shard.node) else {
+        // nodes are sorted, and there may be hundreds
+        let place = self
+            .nodes
+            .binary_search_by_key(&shard.node, |node| node.node);
+        let Ok(place) = place else {
             return Flow::Continue;
         };
         let span = match self.options.spans {

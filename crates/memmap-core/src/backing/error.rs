@@ -55,8 +55,13 @@ pub enum MapError {
         /// What it said.
         source: sys::SysError,
     },
-    /// A memory model whose struct pages are not kept by section.
-    #[error("the flat memory model has figures, but no sections to write: use a sparse one")]
+    /// A memory model whose struct pages are not kept by section. Such a machine's free pages can
+    /// be handed over all the same: to an [`Allocator`](crate::buddy::Allocator) over a simulator's
+    /// own [`StructPages`](crate::buddy::StructPages), in pieces of a section's size.
+    #[error(
+        "the flat memory model has figures, but no sections to write: use a sparse one, or an \
+         allocator over struct pages of your own"
+    )]
     NotSparse,
     /// A struct page of a size that none has; a built profile has none such.
     #[error("{bytes} bytes is no size of a struct page")]

@@ -9,6 +9,7 @@ use core::fmt;
 use memblock::{NodeId, Pfn};
 
 use crate::backing::SectionState;
+use crate::buddy::{COUNTS, PageWords};
 use crate::flags::PageFlag;
 use crate::geometry::{PageKind, SectionNr};
 use crate::page::StructPage;
@@ -61,6 +62,12 @@ pub enum Violation {
     /// A page that is not memory is not reserved.
     #[error("{pfn} is no memory, but its struct page is not reserved")]
     HoleNotReserved {
+        /// The frame.
+        pfn: Pfn,
+    },
+    /// Memory that somebody reserved, or that is not mapped, is not marked so.
+    #[error("{pfn} is reserved, but its struct page does not say so")]
+    NotReserved {
         /// The frame.
         pfn: Pfn,
     },
@@ -129,13 +136,14 @@ impl fmt::Display for CheckReport {
 }
 
 impl MemoryMap {
-    /// Verifies every struct page of every present section.
+    /// Verifies every struct page of every present section, before or after hand-over.
     ///
     /// With poison (see [`BackingOptions::poison`](crate::BackingOptions::poison)) pages that
     /// were never written are found for certain; without, only as far as zeroes betray them.
     pub fn check(&self) -> CheckReport {
         let mut report = CheckReport::default();
         self.check_present(&mut report);
+        let words = PageWords::new(self.profile());
         let pages = self.geometry().sections().pages_per_section();
         for section in self.geometry().sections().iter() {
             let state = self.section_state(section);
@@ -145,7 +153,7 @@ impl MemoryMap {
             }
             for run in self.geometry().page_runs_within(section.pfns(pages)) {
                 for pfn in run.pfns.start().get()..run.pfns.end().get() {
-                    self.check_page(Pfn::new(pfn), run.kind, &mut report);
+                    self.check_page(Pfn::new(pfn), run.kind, &words, &mut report);
                 }
             }
         }
@@ -174,7 +182,7 @@ impl MemoryMap {
         }
     }
 
-    fn check_page(&self, pfn: Pfn, kind: PageKind, report: &mut CheckReport) {
+    fn check_page(&self, pfn: Pfn, kind: PageKind, words: &PageWords, report: &mut CheckReport) {
         report.pages += 1;
         let Ok(page) = self.read(pfn) else { return };
         if kind == PageKind::Untouched {
@@ -190,7 +198,12 @@ impl MemoryMap {
         let layout = self.geometry().flags_layout();
         let reserved = page.flags() & layout.numbers().mask(PageFlag::Reserved) != 0;
         match self.geometry().memory_at(pfn) {
-            Some(range) => self.check_memory_page(pfn, range.node, &page, report),
+            Some(range) => {
+                if matches!(kind, PageKind::Reserved | PageKind::NoMap) && !reserved {
+                    report.add(Violation::NotReserved { pfn });
+                }
+                self.check_memory_page(pfn, range.node, &page, report);
+            }
             None if !reserved => report.add(Violation::HoleNotReserved { pfn }),
             None => {}
         }
@@ -205,6 +218,13 @@ impl MemoryMap {
                 found: references,
                 reserved,
             });
+        }
+        // Free pages may be on a list, or have been: that is for the allocator's own check.
+        let listed = kind == PageKind::Free
+            && (words.is_free_head(page.words()[COUNTS])
+                || [page.next(), page.prev()] == words.poison);
+        if listed {
+            return;
         }
         let link = self.pfn_to_page(pfn).map(|page| page.wrapping_add(8));
         if link != Some(page.next()) || link != Some(page.prev()) {

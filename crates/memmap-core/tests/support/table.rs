@@ -1,4 +1,5 @@
 //! Struct pages of a small machine in one table, all published.
+#![allow(dead_code, reason = "every test binary uses a part of it")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

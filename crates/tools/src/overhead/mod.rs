@@ -20,6 +20,9 @@ use memblock::{Behaviour, Memblock, MemblockFlags, PhysAddr, PhysRange};
 use memmap_core::writers::{self, PageWriter};
 use memmap_core::{BackingOptions, BootOptions, Geometry, KernelVersion, MemoryMap, Profile};
 use study::judge::{Ratio, Rule, Samples};
+use study::stats;
+
+mod scaling;
 
 /// The engine may cost so much.
 const MOST_COST: f64 = 1.01;
@@ -36,6 +39,9 @@ pub struct Options {
     /// Struct pages that stay in the cache, MiB
     #[arg(long, default_value_t = 16)]
     pub cached: u64,
+    /// Struct pages that no cache holds, MiB; 0 to leave that out
+    #[arg(long, default_value_t = 1024)]
+    pub bound: u64,
     /// Rounds of the judging rule
     #[arg(long, default_value_t = 61)]
     pub rounds: usize,
@@ -58,9 +64,24 @@ pub struct Figures {
     mebibytes: u64,
     cost: Ratio,
     processor: Ratio,
+    parts: Parts,
     cached: u64,
     /// `None` where there is one CPU only.
     speed: Option<Ratio>,
+    bound: u64,
+    /// `None` where there is one CPU only, or it was left out.
+    scaling: Option<scaling::Scaling>,
+}
+
+/// Where a run's time goes beside writing: medians, in µs.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    /// Before the first worker starts and after the last one ends: plan, waking, report.
+    around: f64,
+    /// Between the pieces of work.
+    between: f64,
+    /// In the pieces of work: all there is to a section beside its struct pages, and noise.
+    within: f64,
 }
 
 impl Figures {
@@ -92,6 +113,12 @@ impl fmt::Display for Figures {
             "  in processor time:    {:.4} [{:.4}, {:.4}]",
             time.median, time.low, time.high
         )?;
+        writeln!(
+            f,
+            "  of which before the start and after the end {:.0} us, between sections {:.0} us, \
+             in them {:.0} us",
+            self.parts.around, self.parts.between, self.parts.within,
+        )?;
         match self.speed {
             Some(speed) => writeln!(
                 f,
@@ -104,6 +131,10 @@ impl fmt::Display for Figures {
                 self.cached,
             ),
             None => writeln!(f, "two workers over one:   not measured, there is one CPU"),
+        }?;
+        match &self.scaling {
+            Some(scaling) => writeln!(f, "{scaling} ({} MiB)", self.bound),
+            None => Ok(()),
         }
     }
 }
@@ -130,14 +161,23 @@ pub fn run(options: &Options) -> Result<Figures, Error> {
     run_options.sample_pages = 0;
 
     let mut map = map(&engine, options.mebibytes)?;
-    let (cost, processor) = cost(&engine, &mut map, &run_options, &rule)?;
+    let (cost, processor, parts) = cost(&engine, &mut map, &run_options, &rule)?;
     drop(map);
 
-    let speed = match engine.topology().allowed_cpus.len() {
-        0 | 1 => None,
-        _ => {
+    let several = engine.topology().allowed_cpus.len() > 1;
+    let speed = match several {
+        false => None,
+        true => {
             let mut map = self::map(&engine, options.cached)?;
-            Some(speed(&engine, &mut map, &run_options, &rule)?)
+            Some(scaling::speed(&engine, &mut map, &run_options, &rule)?)
+        }
+    };
+    let scaling = match several && options.bound > 0 {
+        false => None,
+        true => {
+            let mut map = self::map(&engine, options.bound)?;
+            let found = scaling::beside_limit(&engine, &mut map, &run_options, &rule)?;
+            Some(found)
         }
     };
     Ok(Figures {
@@ -146,8 +186,11 @@ pub fn run(options: &Options) -> Result<Figures, Error> {
         mebibytes: options.mebibytes,
         cost,
         processor,
+        parts,
         cached: options.cached,
         speed,
+        bound: options.bound,
+        scaling,
     })
 }
 
@@ -185,12 +228,13 @@ fn cost(
     map: &mut MemoryMap,
     options: &RunOptions<'_>,
     rule: &Rule,
-) -> Result<(Ratio, Ratio), Error> {
+) -> Result<(Ratio, Ratio, Parts), Error> {
     let one = options.clone().threads(1);
     let seats = choose(engine.topology(), &WorkerChoice::threads(1))?;
     let crew = Crew::new(&seats, Pinning::Required)?;
     let mut failed = None;
     let mut processor = vec![Vec::new(), Vec::new()];
+    let mut parts = [Vec::new(), Vec::new(), Vec::new()];
     let samples = Samples::collect(rule, 2, |contestant, _| {
         map.reset();
         let (wall, time) = match contestant {
@@ -201,7 +245,16 @@ fn cost(
                     .map_err(Error::from)
                     .and_then(|plan| Ok(engine.run(map, &plan, &one)?));
                 let times = (began.elapsed(), sys::process_time().saturating_sub(used));
-                failed = failed.take().or(done.err());
+                match done {
+                    Ok(report) => {
+                        let (write, busy) = (report.phases.write, report.total().busy_ns);
+                        let busy = Duration::from_nanos(busy);
+                        parts[0].push(times.0.saturating_sub(write).as_secs_f64() * 1e6);
+                        parts[1].push(write.saturating_sub(busy).as_secs_f64() * 1e6);
+                        parts[2].push(busy.as_secs_f64() * 1e6);
+                    }
+                    Err(error) => failed = failed.take().or(Some(error)),
+                }
                 times
             }
         };
@@ -211,7 +264,15 @@ fn cost(
     let processor = Samples::from_times(rule, processor)?;
     match failed {
         Some(error) => Err(error),
-        None => Ok((samples.cost(1, 0)?, processor.cost(1, 0)?)),
+        None => {
+            let [around, between, busy] = parts.map(|times| stats::median(&times).unwrap_or(0.0));
+            let parts = Parts {
+                around,
+                between,
+                within: busy - samples.time(0)? * 1e6,
+            };
+            Ok((samples.cost(1, 0)?, processor.cost(1, 0)?, parts))
+        }
     }
 }
 
@@ -243,29 +304,4 @@ fn plain(map: &MemoryMap, crew: &Crew, writer: &dyn PageWriter) -> (Duration, Du
         claim.publish();
     }
     time
-}
-
-/// How much faster two workers write than one, from the first one's start to the last one's end.
-fn speed(
-    engine: &Engine,
-    map: &mut MemoryMap,
-    options: &RunOptions<'_>,
-    rule: &Rule,
-) -> Result<Ratio, Error> {
-    let plan = Plan::new(map.geometry())?;
-    let mut failed = None;
-    let samples = Samples::collect(rule, 2, |contestant, _| {
-        map.reset();
-        match engine.run(map, &plan, &options.clone().threads(contestant + 1)) {
-            Ok(report) => report.phases.write.as_secs_f64(),
-            Err(error) => {
-                failed = failed.take().or(Some(error));
-                f64::NAN
-            }
-        }
-    });
-    match failed {
-        Some(error) => Err(error.into()),
-        None => Ok(samples?.speed(1, 0)?),
-    }
 }
