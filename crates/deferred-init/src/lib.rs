@@ -11,7 +11,9 @@
 mod cpuset;
 pub mod engine;
 pub mod plan;
+pub mod policy;
 pub mod schedule;
+mod sync;
 pub mod topology;
 #[cfg(feature = "trace")]
 pub mod trace;

@@ -59,9 +59,9 @@ pub(super) const STEPS: &[Step] = &[
         environment: &[("RUSTFLAGS", "--cfg loom")],
         ..Step::new(
             "loom",
-            "every interleaving of the small models",
-            10,
-            "test -p memmap-core --lib model --target-dir target/loom",
+            "interleavings of the small models (LOOM_MAX_PREEMPTIONS=1 makes it short)",
+            15,
+            "test -p memmap-core -p deferred-init --lib --target-dir target/loom model",
         )
     },
     // The sanitizer is part of the stable compiler but may be asked for by its own developers only.

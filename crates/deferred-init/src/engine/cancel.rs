@@ -1,7 +1,6 @@
 //! A switch that stops a run from outside.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Arc, AtomicBool, Ordering};
 
 /// Asks workers to stop at the next section; clones share the switch.
 #[derive(Clone, Debug, Default)]

@@ -26,6 +26,7 @@ use std::time::Instant;
 
 pub use cancel::CancelToken;
 pub use options::{FaultPhase, RunOptions, SpanDetail};
+pub(crate) use phases::panic_message;
 pub use placement::{NodePlacement, Placement, PlacementError, PlacementReport};
 pub use report::{NodeReport, Outcome, Phases, Report, SectionRecord, Volume, WorkerReport};
 
@@ -33,7 +34,7 @@ use memmap_core::MemoryMap;
 
 use crate::Topology;
 use crate::plan::{Plan, PlanError, Work};
-use crate::workers::{ChooseError, Crew, CrewError, Pinning, Seat, choose};
+use crate::workers::{ChooseError, Crew, CrewError, Pinning, Seat, WorkerChoice, choose};
 use target::{BootTarget, Target};
 
 /// Why a run did not start.
@@ -111,6 +112,12 @@ impl Engine {
         Ok(Arc::clone(self.crews().entry(key).or_insert(crew)))
     }
 
+    /// Workers as wished.
+    pub(crate) fn chosen(&self, wishes: &WorkerChoice) -> Result<Arc<Crew>, EngineError> {
+        let seats = choose(&self.topology, wishes)?;
+        Ok(self.crew(&seats, wishes.pinning)?)
+    }
+
     /// Initialises the pending sections of `map` that `plan` names.
     ///
     /// Several runs may share a map: a section is written once, and counted as skipped by the other
@@ -142,10 +149,9 @@ impl Engine {
         plan: &Plan,
         options: &RunOptions<'_>,
     ) -> Result<Report, EngineError> {
-        let seats = choose(&self.topology, &options.workers)?;
-        let crew = self.crew(&seats, options.workers.pinning)?;
+        let crew = self.chosen(&options.workers)?;
         let grain = options.grain.unwrap_or_else(|| plan.default_grain());
-        let work = Work::new(plan, &self.topology, &seats, grain);
+        let work = Work::new(plan, &self.topology, crew.seats(), grain);
         let began = Instant::now();
         placement::apply(
             options.placement,

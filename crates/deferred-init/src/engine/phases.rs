@@ -165,7 +165,11 @@ impl Run<'_> {
                 }
                 let flow = match self.options.cancel.is_cancelled() {
                     true => self.end(Outcome::Cancelled),
-                    false => self.shard(worker, &shard, &start),
+                    // a page writer's panic ends in there; this is for anybody's whose code it calls
+                    false => catch_unwind(AssertUnwindSafe(|| self.shard(worker, &shard, &start)))
+                        .unwrap_or_else(|payload| {
+                            self.panicked(worker, shard.sections.start, &*payload)
+                        }),
                 };
                 if flow == Flow::Stop {
                     stop.store(true, Ordering::Relaxed);
@@ -228,12 +232,7 @@ impl Run<'_> {
                 }
                 Ok(None) => lock(&self.logs[worker]).skipped += 1,
                 Err(payload) => {
-                    let seat = self.seat(worker).unwrap_or(self.crew.seats()[0]);
-                    flow = self.end(Outcome::Panicked {
-                        seat,
-                        section,
-                        message: message(&*payload),
-                    });
+                    flow = self.panicked(worker, section, &*payload);
                     break;
                 }
             }
@@ -247,6 +246,15 @@ impl Run<'_> {
             self.log(worker, place, shard, (pages, written), (began_ns, ns), free);
         }
         flow
+    }
+
+    fn panicked(&self, worker: usize, section: u64, payload: &(dyn Any + Send)) -> Flow {
+        let seat = self.seat(worker).unwrap_or(self.crew.seats()[0]);
+        self.end(Outcome::Panicked {
+            seat,
+            section,
+            message: panic_message(payload),
+        })
     }
 
     fn log(
@@ -378,7 +386,7 @@ fn nanos(time: Duration) -> u64 {
 }
 
 /// What a panic said.
-fn message(payload: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
     payload
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())

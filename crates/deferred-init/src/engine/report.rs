@@ -209,6 +209,14 @@ impl Report {
         self.planned - self.skipped - self.total().sections
     }
 
+    /// The longest time that a worker wrote without a point at which it could be stopped: one piece of
+    /// work.
+    #[doc(alias = "cond_resched")]
+    pub fn worst_stretch(&self) -> Duration {
+        let longest = self.workers.iter().map(|worker| worker.volume.longest_ns);
+        Duration::from_nanos(longest.max().unwrap_or(0))
+    }
+
     /// Time for a struct page over all workers, ns.
     pub fn ns_a_page(&self) -> f64 {
         match self.total().pages {

@@ -248,6 +248,11 @@ impl Backing {
         self.all_words(rank)
     }
 
+    /// Makes sections pending whose claims are lost; how many.
+    pub(crate) fn recover(&mut self) -> u64 {
+        self.states.recover()
+    }
+
     /// Everything pending again, with the memory kept.
     pub(crate) fn reset(&mut self) {
         self.states.reset();

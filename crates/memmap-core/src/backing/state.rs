@@ -34,6 +34,18 @@ const READY: u8 = 2;
 pub(super) struct States(Box<[AtomicU8]>);
 
 impl States {
+    #[cfg(not(loom))]
+    pub(super) fn new(sections: usize) -> Self {
+        // Zeroed memory is had without touching it: a machine of many terabytes is there at once.
+        const { assert!(PENDING == 0) };
+        let zeroed = alloc::vec![0_u8; sections].into_boxed_slice();
+        let states = Box::into_raw(zeroed) as *mut [AtomicU8];
+        // SAFETY: 1. an AtomicU8 has the size, alignment and values of a u8. 2. The box was given up
+        // just above, and nobody else has it.
+        Self(unsafe { Box::from_raw(states) })
+    }
+
+    #[cfg(loom)]
     pub(super) fn new(sections: usize) -> Self {
         Self((0..sections).map(|_| AtomicU8::new(PENDING)).collect())
     }
@@ -78,6 +90,18 @@ impl States {
     /// Ready from whatever state; the exclusive borrow means that no claim exists.
     pub(super) fn open(&mut self, rank: usize) {
         self.0[rank].store(READY, Ordering::Relaxed);
+    }
+
+    /// Makes every claimed section pending; how many were. The exclusive borrow means that their
+    /// claims are lost.
+    pub(super) fn recover(&mut self) -> u64 {
+        let lost = self.0.iter().filter(|state| {
+            // Acquire: as in `claim`, for the one who writes the section again
+            let lost =
+                state.compare_exchange(CLAIMED, PENDING, Ordering::Acquire, Ordering::Relaxed);
+            lost.is_ok()
+        });
+        lost.count() as u64
     }
 
     pub(super) fn reset(&mut self) {

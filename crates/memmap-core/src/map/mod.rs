@@ -201,6 +201,16 @@ impl MemoryMap {
         words.map(|words| &*words)
     }
 
+    /// Makes boot-time sections pending again whose claims were lost: leaked, or held by a thread that
+    /// was ended in the middle. Returns how many. What such a thread wrote is written again by the next
+    /// claim.
+    ///
+    /// A claim that is dropped, by a panic too, is not lost; the exclusive borrow means that none is
+    /// in use.
+    pub fn recover(&mut self) -> u64 {
+        self.backing.recover()
+    }
+
     /// Makes every section pending again and keeps the memory, for another run.
     pub fn reset(&mut self) {
         self.backing.reset();
