@@ -14,6 +14,11 @@ use crate::text::scan::Scan;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FigureKind {
+    /// `last_pfn = 0xP max_arch_pfn = 0xM` (x86).
+    LastPfn {
+        /// One past the last frame of memory, or of what lies below 4 GiB.
+        pfn: u64,
+    },
     /// `  DMA  [mem S-E]` or `empty`, below `Zone ranges:`.
     ZoneRange {
         /// The zone.
@@ -102,6 +107,13 @@ pub enum FigureKind {
         /// Pages that are reserved and no memory.
         pages: u64,
     },
+    /// `Fallback order for Node 0: 0 1`.
+    Fallback {
+        /// The node.
+        node: NodeId,
+        /// Where it takes memory from, nearest first.
+        order: Vec<NodeId>,
+    },
     /// `Built N zonelists, mobility grouping on.  Total pages: M`.
     Zonelists {
         /// How many lists.
@@ -151,6 +163,7 @@ impl FigureKind {
     /// A short name of the kind, the same for all figures of one kind.
     pub const fn name(&self) -> &'static str {
         match self {
+            Self::LastPfn { .. } => "last pfn",
             Self::ZoneRange { .. } => "zone range",
             Self::MovableStart { .. } => "movable start",
             Self::EarlyRange { .. } => "early node range",
@@ -159,10 +172,11 @@ impl FigureKind {
             Self::TotalPages { .. } => "totalpages",
             Self::MemmapPages { .. } => "memmap pages",
             Self::ReservedPages { .. } => "reserved pages",
-            Self::ZonePages { .. } => "zone pages and batch",
+            Self::ZonePages { .. } => "zone pages",
             Self::Unavailable { .. } => "unavailable pages",
             Self::ZeroedPages { .. } => "zeroed pages",
             Self::ReservedUnavailable { .. } => "reserved and unavailable pages",
+            Self::Fallback { .. } => "fallback order",
             Self::Zonelists { .. } => "zonelists",
             Self::PolicyZone { .. } => "policy zone",
             Self::Memory { .. } => "Memory line",
@@ -197,6 +211,11 @@ impl PrintedFigures {
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Figure> {
         self.figures.iter()
+    }
+
+    /// Number `index` of them, in the log's order.
+    pub fn get(&self, index: usize) -> Option<&Figure> {
+        self.figures.get(index)
     }
 
     /// How many there are.
@@ -396,6 +415,9 @@ impl FigureReader {
             let pages = scan.dec();
             return Some(pages.map(|pages| FigureKind::ReservedUnavailable { pages }));
         }
+        if scan.eat("Fallback order for Node ").is_some() {
+            return Some(fallback(scan));
+        }
         if scan.eat("Built ").is_some() && text.contains("zonelists") {
             return Some(zonelists(scan, text));
         }
@@ -405,6 +427,13 @@ impl FigureReader {
         }
         if scan.eat("Memory: ").is_some() && text.contains("available (") {
             return Some(memory_line(scan));
+        }
+        let plain = text.strip_prefix("e820: ").unwrap_or(text);
+        if let Some(rest) = plain.strip_prefix("last_pfn = ")
+            && text.contains("max_arch_pfn")
+        {
+            let pfn = Scan(rest).hex();
+            return Some(pfn.map(|pfn| FigureKind::LastPfn { pfn }));
         }
         if text.starts_with("node ") && text.contains("initialised") {
             return deferred(text).map(Some);
@@ -480,6 +509,15 @@ fn zone_colon(scan: &mut Scan<'_>) -> Option<ZoneKind> {
     ahead.0 = after;
     *scan = ahead;
     Some(zone)
+}
+
+fn fallback(mut scan: Scan<'_>) -> Option<FigureKind> {
+    let node = NodeId::new(scan.node()?);
+    scan.eat(":")?;
+    let words = scan.0.split_ascii_whitespace();
+    let order = words.map(|word| word.parse().ok().map(NodeId::new));
+    let order = order.collect::<Option<Vec<_>>>()?;
+    Some(FigureKind::Fallback { node, order })
 }
 
 fn zonelists(mut scan: Scan<'_>, text: &str) -> Option<FigureKind> {

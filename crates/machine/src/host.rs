@@ -262,7 +262,11 @@ fn spans(zones: Option<&ZoneInfo>, node: NodeId, shift: u32) -> impl Iterator<It
     })
 }
 
-fn give_nodes(layout: &mut MachineLayout, blocks: &MemoryBlocks, zones: Option<&ZoneInfo>) {
+pub(crate) fn give_nodes(
+    layout: &mut MachineLayout,
+    blocks: &MemoryBlocks,
+    zones: Option<&ZoneInfo>,
+) {
     let shift = layout.page_size.trailing_zeros();
     let claims = block_nodes(blocks, zones, shift);
     layout.set_nodes(
@@ -278,7 +282,7 @@ fn give_nodes(layout: &mut MachineLayout, blocks: &MemoryBlocks, zones: Option<&
     layout.memoryless = blocks.nodes.iter().filter(memoryless).copied().collect();
 }
 
-fn nodes_of_zones(layout: &mut MachineLayout, zones: Option<&ZoneInfo>) {
+pub(crate) fn nodes_of_zones(layout: &mut MachineLayout, zones: Option<&ZoneInfo>) {
     let shift = layout.page_size.trailing_zeros();
     let mut claims: RangeMap<NodeId> = RangeMap::default();
     for zone in zones.map_or(&[][..], ZoneInfo::zones) {
@@ -305,7 +309,11 @@ fn nodes_of_zones(layout: &mut MachineLayout, zones: Option<&ZoneInfo>) {
     );
 }
 
-fn from_blocks(layout: &mut MachineLayout, blocks: &MemoryBlocks, zones: Option<&ZoneInfo>) {
+pub(crate) fn from_blocks(
+    layout: &mut MachineLayout,
+    blocks: &MemoryBlocks,
+    zones: Option<&ZoneInfo>,
+) {
     let mut memory: RangeMap<()> = RangeMap::default();
     for &number in blocks.online.keys() {
         memory.set(blocks.range(number), ());
@@ -325,7 +333,7 @@ fn from_blocks(layout: &mut MachineLayout, blocks: &MemoryBlocks, zones: Option<
 
 /// Each zone as one range from its first frame, as long as its present pages: where its holes
 /// are is not shown.
-fn from_zones(layout: &mut MachineLayout, zones: &ZoneInfo) {
+pub(crate) fn from_zones(layout: &mut MachineLayout, zones: &ZoneInfo) {
     let shift = layout.page_size.trailing_zeros();
     let mut memory: RangeMap<(NodeId, u64)> = RangeMap::default();
     for zone in zones.zones() {

@@ -16,14 +16,15 @@
 pub mod bootlog;
 mod capture;
 pub mod check;
+mod combine;
 mod debugfs;
 mod error;
 pub mod figures;
-mod folder;
 pub mod host;
 mod iomem;
 pub mod layout;
 mod location;
+mod meminfo;
 mod release;
 pub mod size;
 pub mod synthetic;
@@ -39,14 +40,15 @@ pub use error::{LayoutError, Missing, NotModelled, ReadError};
 pub use figures::{Figure, FigureKind, PrintedFigures};
 pub use memmap_core::ZoneKind;
 
-pub use folder::FolderError;
+pub use combine::CombineError;
 pub use host::HostError;
 pub use iomem::{Iomem, Resource};
 pub use layout::{
-    Contradiction, DeviceRange, MachineError, MachineLayout, MemoryRange, MemorySource, NodeRange,
-    NodeSource, PageSizeSource, ProfileChoice, Provenance, ReservedSource,
+    Contradiction, DeviceRange, Disagreement, MachineError, MachineLayout, MemoryRange,
+    MemorySource, NodeRange, NodeSource, PageSizeSource, ProfileChoice, Provenance, ReservedSource,
 };
 pub use location::{Location, Problem, Problems};
+pub use meminfo::Meminfo;
 pub use release::{Architecture, KernelRelease};
 pub use sysfs::{MemoryBlocks, SysfsError};
 pub use toml::TomlError;

@@ -94,7 +94,7 @@ fn an_amd64_log_gives_memory_nodes_devices_and_figures_that_agree() {
         let fine = matches!(figure.verdict, Verdict::Equal | Verdict::CannotKnow(_));
         assert!(fine, "{figure:?}");
     }
-    assert!(report.tally().equal == 17, "{}", report.tally());
+    assert!(report.tally().equal == 23, "{}", report.tally());
 }
 
 #[test]
@@ -106,8 +106,15 @@ fn a_wrong_figure_is_found_whichever_it_is() {
             "zone range",
         ),
         ("DMA: 101 pages", "DMA: 100 pages", "unavailable pages"),
-        ("Total pages: 2561932", "Total pages: 2561930", "zonelists"),
-        ("10247728K", "10247736K", "Memory line"),
+        (
+            "Total pages: 2561932",
+            "Total pages: 2561930",
+            "zonelist total",
+        ),
+        ("Built 3 zonelists", "Built 2 zonelists", "zonelists"),
+        ("last_pfn = 0x2ffff2", "last_pfn = 0x2ffff3", "last pfn"),
+        ("for Node 1: 1 0", "for Node 1: 1 2", "fallback order"),
+        ("10247728K", "10247736K", "Memory total"),
         ("Policy zone: Normal", "Policy zone: DMA32", "policy zone"),
         (
             "node 1 [mem 0x0000000200000000",
@@ -164,6 +171,13 @@ fn every_style_of_stamp_gives_the_same_layout() {
         "2026-11-30T14:40:00+0100 host kernel: [    0.000000] ",
         "> [    0.000000] ",
         "\u{1b}[32m[    0.000000] \u{1b}[0m",
+        "> > ",
+        "<6>[    0.000000][    T0] ",
+        "<14>1 2026-11-30T14:40:00Z host kernel: ",
+        "[Nov30 14:40] ",
+        "[  +0.000012] ",
+        "Nov 30 14:40:00 host kernel: [    0.000000] ",
+        "> <6>[    0.000000] ",
     ] {
         let stamped: String = TWO_NODES
             .lines()
@@ -275,8 +289,12 @@ fn a_dump_is_taken_with_flags_and_replayed_up_to_the_hand_over() {
 
 #[test]
 fn a_dump_that_is_cut_or_edited_is_not_taken() {
-    let cut = DUMP.replace(" reserved.cnt  = 0x2", " reserved.cnt  = 0x3");
+    let cut = DUMP.replace(" memory.cnt  = 0x3", " memory.cnt  = 0x4");
     assert!(matches!(refused(&cut), LayoutError::FrontLost { .. }));
+    // With its reservations cut, memory is still known, and what is missing is said.
+    let cut = layout(&DUMP.replace(" reserved.cnt  = 0x2", " reserved.cnt  = 0x3"));
+    assert_eq!(cut.memory, layout(DUMP).memory);
+    assert_eq!(cut.provenance.reserved, ReservedSource::CutDump);
     let edited = DUMP.replace(
         "[0x0000000080000000-0x00000000800fffff], 0x0000000000100000",
         "[0x0000000070000000-0x00000000800fffff], 0x0000000010100000",
@@ -395,6 +413,186 @@ fn nodes_that_overlap_are_refused_with_both_lines() {
     let expected = PhysRange::new(PhysAddr::new(0x1_f000_0000), PhysAddr::new(0x2_0000_0000));
     assert_eq!(*range, expected);
     assert!(error.to_string().contains("line 15") && error.to_string().contains("line 16"));
+}
+
+/// The same machine by UEFI's map alone, in the wording of 3.10 and the later one.
+#[test]
+fn a_uefi_map_is_taken_where_the_kernels_own_is_lost_and_else_compared() {
+    let bios = TWO_NODES.split_once("BIOS-provided").unwrap();
+    let (_, rest) = bios.1.split_once("e820: update").unwrap();
+    let old = "efi: mem00: type=4, attr=0xf, range=[0x0000000000000000-0x000000000009b800) (0MB)\n\
+               efi: mem01: type=7, attr=0xf, range=[0x0000000000100000-0x0000000040000000) (1023MB)\n\
+               efi: mem02: type=2, attr=0xf, range=[0x0000000040000000-0x0000000071800000) (792MB)\n\
+               efi: mem03: type=10, attr=0xf, range=[0x0000000071800000-0x0000000072000000) (8MB)\n\
+               efi: mem04: type=7, attr=0xf, range=[0x0000000100000000-0x00000002ffff2000) (8191MB)\n";
+    let alone = format!("{}{old}e820: update{rest}", bios.0);
+    let layout_of_uefi = layout(&alone);
+    assert_eq!(memory(&layout_of_uefi), TWO_NODES_MEMORY);
+    assert_eq!(layout_of_uefi.provenance.memory, MemorySource::EfiMap);
+    assert_eq!(check::check(&layout_of_uefi).tally().differs, 0);
+    let both = layout(&TWO_NODES.replace("e820: update", &format!("{old}e820: update")));
+    assert_eq!(both.provenance.memory, MemorySource::FirmwareMap);
+    assert_eq!(both.provenance.contradictions, []);
+    let less = old.replace("0000000071800000) (792MB)", "0000000070000000) (768MB)");
+    let other = layout(&TWO_NODES.replace("e820: update", &format!("{less}e820: update")));
+    let [found] = &other.provenance.contradictions[..] else {
+        panic!("{:?}", other.provenance.contradictions);
+    };
+    assert!(
+        found.to_string().contains(
+            "firmware map (line 6) has memory without a node, UEFI map (line 12) has no memory"
+        ),
+        "{found}"
+    );
+}
+
+#[test]
+fn hotpluggable_memory_is_marked_where_the_kernel_is_not_and_mirrored_where_it_was_asked_for() {
+    let hot = TWO_NODES
+        .replace("0x100000000-0x1ffffffff]\n", "0x100000000-0x1ffffffff] hotplug\n")
+        .replace("0x200000000-0x3ffffffff]\n", "0x200000000-0x2bfffffff] hotplug\nACPI: SRAT: Node 1 PXM 1 [mem 0x2c0000000-0x3ffffffff]\n");
+    let flags = |layout: &MachineLayout| -> Vec<_> {
+        let memory = layout.memory.iter();
+        memory
+            .map(|memory| (memory.range.start().get(), memory.flags))
+            .collect()
+    };
+    // Node 0 holds the kernel, so it keeps no mark; node 1 is split where the mark ends.
+    let expected = [
+        (0x1000, 0),
+        (0x10_0000, 0),
+        (0x1_0000_0000, 0),
+        (0x2_0000_0000, 1),
+        (0x2_c000_0000, 0),
+    ];
+    assert_eq!(flags(&layout(&hot)), expected);
+    let movable = layout(&hot.replace("quiet", "movable_node"));
+    let zones = memmap_core::Geometry::new(
+        &movable.profile(),
+        &movable.memblock().unwrap(),
+        &movable.boot_options(),
+    )
+    .unwrap();
+    let start = zones.nodes()[1].movable_start.map(|pfn| pfn.get());
+    assert_eq!(start, Some(0x20_0000), "all of node 1 is movable");
+    let mirror = "efi: mem00: [Conventional Memory|   |  |  |MR|  |  |  |  |   |WB|WT|WC|UC] range=[0x0000000000100000-0x000000003fffffff] (1023MB)\n";
+    let mirrored = TWO_NODES.replace("e820: update", &format!("{mirror}e820: update"));
+    assert!(
+        layout(&mirrored)
+            .memory
+            .iter()
+            .all(|memory| memory.flags == 0),
+        "nobody asked"
+    );
+    let asked = layout(&mirrored.replace("quiet", "kernelcore=mirror"));
+    assert_eq!(flags(&asked)[1..3], [(0x10_0000, 2), (0x4000_0000, 0)]);
+}
+
+#[test]
+fn the_page_size_is_inferred_from_what_fits_and_the_figures_that_decide_are_named() {
+    // 4 GiB in two banks of a 64 KiB kernel; no hash table, no release that names it.
+    let log = "Linux version 6.1.9 (x@y) (aarch64-linux-gnu-gcc 12) #1 SMP\nZone ranges:\n\
+               \x20 DMA      [mem 0x0000000040000000-0x00000000ffffffff]\n  DMA32    empty\n\
+               \x20 Normal   [mem 0x0000000100000000-0x000000015fffffff]\nMovable zone start for each node\n\
+               Early memory node ranges\n  node   0: [mem 0x0000000040000000-0x00000000cfffffff]\n\
+               \x20 node   0: [mem 0x0000000100000000-0x000000015fffffff]\n\
+               Initmem setup node 0 [mem 0x0000000040000000-0x000000015fffffff]\n\
+               On node 0 totalpages: 61440\n  DMA zone: 36864 pages, LIFO batch:3\n\
+               \x20 Normal zone: 24576 pages, LIFO batch:3\nOn node 0, zone Normal: 4096 pages in unavailable ranges\n";
+    let layout = layout(log);
+    let report = check::check(&layout);
+    assert_eq!(report.profile.page_size(), 65536);
+    let said: Vec<_> = report.inferences.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said[0],
+        "page size 64 KiB: totalpages, 2 zone pages lines, 2 LIFO batch lines and hole line agree; \
+         4 KiB: 0 of 6; 16 KiB: 0 of 6"
+    );
+    assert!(
+        said.iter()
+            .any(|said| said.starts_with("NODES_SHIFT 4: the usual one")),
+        "{said:?}"
+    );
+    assert!(report.agrees(), "{:#?}", report.figures);
+    // A kind of figure is never judged by a rule that it chose: alone it decides nothing.
+    let alone = log
+        .split_once("  DMA zone")
+        .unwrap()
+        .0
+        .replace("61440", "983040");
+    let report = check::check(&self::layout(&alone));
+    assert_eq!(report.profile.page_size(), 4096);
+    let lonely = log.split_once("  DMA zone").unwrap().0;
+    let report = check::check(&self::layout(lonely));
+    assert_eq!(
+        report.profile.page_size(),
+        65536,
+        "for building, all that there is counts"
+    );
+    let verdicts = report
+        .figures
+        .iter()
+        .filter(|figure| figure.what == "totalpages");
+    let verdicts: Vec<_> = verdicts.map(|figure| figure.verdict.name()).collect();
+    assert_eq!(verdicts, ["cannot know"], "for scoring it does not");
+}
+
+#[test]
+fn a_node_beyond_the_usual_ones_widens_node_numbers() {
+    let log = "Linux version 6.12.9 (x@y) (riscv64-linux-gnu-gcc 12) #1 SMP\nEarly memory node ranges\n\
+               \x20 node   0: [mem 0x0000000080000000-0x00000000bfffffff]\n  node   7: [mem 0x00000000c0000000-0x00000000ffffffff]\n\
+               Initmem setup node 0 [mem 0x0000000080000000-0x00000000bfffffff]\nInitmem setup node 7 [mem 0x00000000c0000000-0x00000000ffffffff]\n\
+               On node 7 totalpages: 262144\n";
+    let report = check::check(&layout(log));
+    assert_eq!(report.error, None);
+    assert_eq!(report.profile.nodes_shift, 3);
+    let said = report.inferences.last().unwrap().to_string();
+    assert_eq!(
+        said,
+        "NODES_SHIFT 3: node 7 is named; the usual 2 would end at node 3"
+    );
+}
+
+#[test]
+fn a_log_that_was_cut_is_read_as_far_as_it_goes_and_says_what_is_missing() {
+    let front = TWO_NODES.split_once("Zone ranges:").unwrap().1;
+    let front = front.split_once("Fallback order").unwrap().0;
+    let cut = layout(&format!(
+        "** 17 printk messages dropped **\nZone ranges:{front}"
+    ));
+    let said = cut.provenance.to_string();
+    assert!(
+        said.contains(
+            "not in the log: `Linux version`, `Command line:`, the firmware's memory map, `Memory:`"
+        ),
+        "{said}"
+    );
+    assert!(said.contains("the kernel dropped 17 messages"), "{said}");
+    assert!(layout(TWO_NODES).provenance.missing.is_empty());
+}
+
+#[test]
+fn addresses_of_32_bits_show_a_32_bit_kernel_on_a_64_bit_processor() {
+    let log = "Linux version 6.3.0 (x@y) (riscv64-unknown-linux-gnu-gcc 13) #1 SMP\nZone ranges:\n\
+               \x20 Normal   [mem 0x0000000060200000-0x0000000067ffffff]\nEarly memory node ranges\n\
+               \x20 node   0: [mem 0x0000000060200000-0x0000000067ffffff]\nVirtual kernel memory layout:\n\
+               \x20     lowmem : 0xc0000000 - 0xc7e00000   ( 126 MB)\n";
+    let error = refused(log);
+    assert!(
+        matches!(
+            error,
+            LayoutError::NotModelled {
+                what: NotModelled::Bits32,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let wide = log.replace(
+        "0xc0000000 - 0xc7e00000",
+        "0xffffffd800000000 - 0xffffffd807e00000",
+    );
+    assert!(check::check(&layout(&wide)).error.is_none());
 }
 
 #[test]

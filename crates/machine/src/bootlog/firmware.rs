@@ -152,13 +152,28 @@ impl FirmwareMaps {
             .filter(|map| map.heading.is_some() && !map.broken)
     }
 
-    /// The changes between `map` and the filling of memblock.
-    pub fn edits_after<'a>(&'a self, map: &'a Map) -> impl Iterator<Item = &'a Edit> {
-        let from = map.entries.last().map_or(0, |last| last.line);
+    /// The map as firmware gave it, if it was printed whole.
+    pub fn first_whole(&self) -> Option<&Map> {
+        let map = self.maps.first()?;
+        (map.name == MapName::Bios && map.heading.is_some() && !map.broken).then_some(map)
+    }
+
+    /// The changes between line `from` and the filling of memblock.
+    pub fn edits_between(&self, from: u64) -> impl Iterator<Item = &Edit> {
         let to = self.filled_by.unwrap_or(u64::MAX);
         self.edits
             .iter()
             .filter(move |edit| edit.line > from && edit.line < to)
+    }
+
+    /// What stopped to be memory after memblock was filled.
+    pub fn taken_out(&self) -> impl Iterator<Item = PhysRange> {
+        let from = self.filled_by.unwrap_or(u64::MAX);
+        let lost = move |edit: &&Edit| {
+            let ram = edit.from == FirmwareType::Ram && edit.to != Some(FirmwareType::Ram);
+            ram && edit.line > from
+        };
+        self.edits.iter().filter(lost).map(|edit| edit.range)
     }
 
     /// Takes one message; `true` if it was about the map.

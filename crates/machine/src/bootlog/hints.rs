@@ -5,6 +5,7 @@
 
 use memblock::{PhysAddr, PhysRange};
 
+use crate::layout::MemoryRange;
 use crate::text::scan::Scan;
 
 /// Who reserved.
@@ -44,6 +45,12 @@ pub struct Hints {
     pub reserved: Vec<ReservedHint>,
     /// Memory given back after the hand-over: line and KiB.
     pub freed: Vec<(u64, u64)>,
+    /// Huge pages that were set aside at boot: bytes of one, and how many.
+    pub huge_pages: Vec<(u64, u64)>,
+    /// Messages that the kernel says it dropped, because its buffer was full.
+    pub dropped: u64,
+    /// Sizes in bytes that persistent memory devices report.
+    pub capacities: Vec<u64>,
     /// Page size in bytes, and the line of the hash table that shows it.
     pub page_size: Option<(u64, u64)>,
     /// `NR_CPUS`, and its line.
@@ -53,10 +60,46 @@ pub struct Hints {
 }
 
 impl Hints {
+    /// The contiguous allocator's areas.
+    pub fn cma(&self) -> Vec<MemoryRange> {
+        let areas = self
+            .reserved
+            .iter()
+            .filter(|hint| hint.by == ReservedBy::Cma);
+        let area = |hint: &ReservedHint| MemoryRange {
+            range: hint.range,
+            node: None,
+            flags: 0,
+            line: hint.line,
+        };
+        areas.map(area).collect()
+    }
+
     /// Takes one message; `true` if it told something.
     pub(super) fn feed(&mut self, line: u64, text: &str) -> bool {
         if let Some(size) = page_size(text) {
             self.page_size.get_or_insert((size, line));
+            return true;
+        }
+        if let Some(rest) = text.strip_prefix("** ")
+            && let Some((count, _)) = rest.split_once(" printk messages dropped")
+        {
+            let count = Scan(count).dec().unwrap_or(1);
+            self.dropped = self.dropped.saturating_add(count);
+            return true;
+        }
+        if let Some(rest) = text.strip_prefix("HugeTLB") {
+            if let (Some(pages), true) = (huge_pages(rest), self.huge_pages.len() < MAX_RESERVED) {
+                self.huge_pages.push(pages);
+            }
+            return true;
+        }
+        if text.starts_with("pmem")
+            && let Some((_, rest)) = text.split_once(": detected capacity change from 0 to ")
+        {
+            if let (Some(bytes), true) = (Scan(rest).dec(), self.capacities.len() < MAX_RESERVED) {
+                self.capacities.push(bytes);
+            }
             return true;
         }
         if text.contains("NR_CPUS") {
@@ -91,6 +134,23 @@ impl Hints {
         }
         true
     }
+}
+
+/// `HugeTLB: registered 1.00 GiB page size, pre-allocated 3 pages`, without its first word.
+fn huge_pages(rest: &str) -> Option<(u64, u64)> {
+    let mut scan = Scan(rest.strip_prefix(':').unwrap_or(rest));
+    scan.eat("registered ")?;
+    let whole = scan.dec()?;
+    // Sizes are powers of two of their unit: the decimals are zeros.
+    scan.eat(".00 ")?;
+    let shift = match scan.word() {
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => return None,
+    };
+    scan.eat("page size, pre-allocated")?;
+    Some((whole.checked_mul(1 << shift)?, scan.dec()?))
 }
 
 /// `… hash table entries: E (order: O, B bytes…)`: a table of B = page size × 2^O bytes.

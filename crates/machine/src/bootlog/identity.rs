@@ -27,6 +27,8 @@ pub struct Identity {
     pub machine: Option<String>,
     /// The line that shows a Xen PV domain.
     pub xen_pv: Option<Location>,
+    /// The line that shows addresses of 32 bits, whatever the processor.
+    pub narrow: Option<Location>,
     /// Whether the release is only what the boot image's name says.
     pub release_by_image: bool,
     /// How sure `architecture` is; a line of one architecture beats a compiler's name.
@@ -153,6 +155,8 @@ impl Identity {
                 Architecture::X86
             };
             self.believe(4, arch, line, text);
+        } else if shows_narrow_addresses(text) {
+            self.narrow.get_or_insert_with(|| Location::new(line, text));
         } else if let Some((_, arch)) = MARKS.iter().find(|(mark, _)| text.starts_with(mark)) {
             self.believe(2, *arch, line, text);
         }
@@ -236,6 +240,17 @@ impl Identity {
             self.architecture_at = Some(Location::new(line, text));
         }
     }
+}
+
+/// `vmalloc : 0xa0000000 - 0xc0000000 ( 512 MB)` and the like, where both ends are below 4 GiB: a
+/// kernel with addresses of 64 bits has all of its own above.
+fn shows_narrow_addresses(text: &str) -> bool {
+    let Some((name, rest)) = text.split_once(':') else {
+        return false;
+    };
+    let ours = ["vmalloc", "lowmem", "fixmap", "vmemmap"].contains(&name.trim_end());
+    let end = Scan(rest).exclusive("-").map(|range| range.end().get());
+    ours && end.is_some_and(|end| end > 0 && end <= 1 << 32)
 }
 
 /// The release in `BOOT_IMAGE=…/vmlinuz-RELEASE`.

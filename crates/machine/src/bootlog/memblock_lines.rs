@@ -37,6 +37,11 @@ impl DumpArray {
     pub fn is_whole(&self) -> bool {
         !self.broken && self.count == Some(self.regions.len() as u64)
     }
+
+    /// Whether every region from the first on was read, though how many there are was not.
+    fn is_listed(&self) -> bool {
+        !self.broken && self.count.is_none() && !self.regions.is_empty()
+    }
 }
 
 /// `MEMBLOCK configuration:` and what follows.
@@ -123,6 +128,19 @@ const HANDED_OVER: [&str; 8] = [
     "Freeing ",
 ];
 
+impl Dump {
+    /// Whether all of memory was printed: the count says so, or the next array follows.
+    pub fn has_memory(&self) -> bool {
+        let next = self.reserved.count.is_some();
+        self.memory.is_whole() || self.memory.is_listed() && next
+    }
+
+    /// Whether all of both arrays was printed and read.
+    pub fn is_whole(&self) -> bool {
+        self.memory.is_whole() && self.reserved.is_whole()
+    }
+}
+
 impl MemblockLines {
     /// Whether the log says nothing of it.
     pub fn is_empty(&self) -> bool {
@@ -131,9 +149,13 @@ impl MemblockLines {
 
     /// The last dump that is whole.
     pub fn last_whole(&self) -> Option<&Dump> {
-        self.dumps
-            .iter()
-            .rfind(|dump| dump.memory.is_whole() && dump.reserved.is_whole())
+        self.dumps.iter().rfind(|dump| dump.is_whole())
+    }
+
+    /// The last dump that is whole; if none is, the last one that has all of memory.
+    pub fn last_with_memory(&self) -> Option<&Dump> {
+        let cut = || self.dumps.iter().rfind(|dump| dump.has_memory());
+        self.last_whole().or_else(cut)
     }
 
     /// The calls between `line` and the hand-over.
@@ -164,6 +186,16 @@ impl MemblockLines {
                 None => problems.note(line, text, "`[0xSTART-0xEND]` behind a memblock call"),
             }
             return true;
+        }
+        // A dump that lost its heading is none to build on, but it shows what the file is.
+        let headless = !self.open && text.starts_with("memory[0x") && text.contains(" bytes");
+        if headless {
+            self.open = true;
+            self.dumps.push(Dump {
+                line,
+                last_line: line,
+                ..Dump::default()
+            });
         }
         if self.open && self.dump_line(line, text, problems) {
             return true;
@@ -204,7 +236,13 @@ impl MemblockLines {
             array.count = scan.eat("=").and_then(|()| scan.hex());
         } else if rest.starts_with("[0x") {
             match region(line, Scan(rest)) {
-                Some(region) => array.regions.push(region),
+                // A region before it may be lost.
+                Some((index, region))
+                    if array.count.is_some() || index == array.regions.len() as u64 =>
+                {
+                    array.regions.push(region);
+                }
+                Some(_) => array.broken = true,
                 None => {
                     array.broken = true;
                     problems.note(
@@ -257,9 +295,9 @@ fn to_the_top(scan: &mut Scan<'_>) -> Option<PhysRange> {
     (last < start).then(|| PhysRange::new(PhysAddr::new(start), PhysAddr::MAX))
 }
 
-fn region(line: u64, mut scan: Scan<'_>) -> Option<DumpRegion> {
+fn region(line: u64, mut scan: Scan<'_>) -> Option<(u64, DumpRegion)> {
     scan.eat("[")?;
-    scan.hex()?;
+    let index = scan.hex()?;
     scan.eat("]")?;
     let range = scan.plain_mem()?;
     if scan.eat(",").is_some() {
@@ -278,10 +316,11 @@ fn region(line: u64, mut scan: Scan<'_>) -> Option<DumpRegion> {
         Some((_, rest)) => u32::try_from(Scan(rest).hex()?).ok()?,
         None => 0,
     };
-    Some(DumpRegion {
+    let region = DumpRegion {
         line,
         range,
         node,
         flags,
-    })
+    };
+    Some((index, region))
 }

@@ -8,6 +8,7 @@
 //! One reader a subject, each fed every message in turn; the first that takes it ends the turn.
 //! Nothing is looked up backwards, so a log may be streamed.
 
+pub mod efi;
 pub mod firmware;
 pub mod hints;
 pub mod identity;
@@ -22,6 +23,7 @@ use crate::error::{Missing, ReadError};
 use crate::figures::{FigureReader, PrintedFigures};
 use crate::location::{Location, Problems};
 
+use efi::EfiMap;
 use firmware::FirmwareMaps;
 use hints::Hints;
 use identity::Identity;
@@ -37,6 +39,8 @@ pub struct BootLog {
     pub identity: Identity,
     /// The firmware's memory maps (x86).
     pub firmware: FirmwareMaps,
+    /// The memory map of UEFI firmware.
+    pub efi: EfiMap,
     /// What firmware and kernel say of nodes.
     pub numa: NumaFacts,
     /// Dumps and debug lines of memblock.
@@ -79,6 +83,14 @@ impl BootLog {
             .collect()
     }
 
+    /// The parts that every boot log should have and this one has not: it was cut, or lines were
+    /// lost. A dump of memblock is only there if it was asked for.
+    pub fn cut_off(&self) -> Vec<Missing> {
+        let mut missing = self.missing();
+        missing.retain(|part| *part != Missing::MemblockDump);
+        missing
+    }
+
     /// The parts of a boot log that this one has.
     pub fn known(&self) -> Vec<Missing> {
         self.parts()
@@ -100,7 +112,7 @@ impl BootLog {
             (Missing::CommandLine, self.identity.command_line.is_some()),
             (
                 Missing::FirmwareMap,
-                !x86 || self.firmware.last_whole().is_some(),
+                self.firmware.last_whole().is_some() || self.efi.is_whole(),
             ),
             (Missing::MemblockDump, self.memblock.last_whole().is_some()),
             (
@@ -122,6 +134,7 @@ impl BootLog {
         !self.figures.is_empty()
             || self.pfn_format.is_some()
             || !self.firmware.is_empty()
+            || !self.efi.ranges.is_empty()
             || !self.memblock.is_empty()
             || !self.numa.is_empty()
     }
@@ -149,6 +162,7 @@ impl LogReader {
         log.identity.feed(line, text);
         let problems = &mut log.problems;
         let _taken = log.firmware.feed(line, text, problems)
+            || log.efi.feed(line, text, problems)
             || log.numa.feed(line, text, problems)
             || log.memblock.feed(line, text, problems)
             || self.figures.feed(line, text, problems)

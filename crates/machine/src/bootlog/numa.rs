@@ -116,7 +116,8 @@ impl NumaFacts {
         }
         if let Some(rest) = plain.strip_prefix("Fallback order for Node ") {
             self.fallback.extend(Scan(rest).node().map(NodeId::new));
-            return true;
+            // The order itself is a figure.
+            return false;
         }
         if let Some(rest) = plain.strip_prefix("Node ")
             && text.contains(" CPUs:")

@@ -1,59 +1,104 @@
 //! One figure of the kernel's against ours.
 
+use std::collections::BTreeSet;
+
 use memblock::NodeId;
 use memmap_core::ZoneKind;
 
-use super::expect::Expected;
-use super::{Checked, Reason, Verdict, words};
+use super::expect::{DmaReserve, Expected};
+use super::words::{Part, words};
+use super::{Reason, Verdict};
 use crate::figures::{Figure, FigureKind};
-use crate::layout::{MachineLayout, MemorySource};
-use crate::location::Location;
+use crate::layout::MachineLayout;
 use crate::release::Architecture;
+
+/// Frames of 4 KiB below 4 GiB; only x86 prints the line that this is for.
+const FOUR_GIB_PFN: u64 = 1 << 20;
 
 /// Longest list that is aligned exactly; longer ones are compared place by place.
 const ALIGNED: usize = 3000;
 
 /// What a figure is about: figures of one kind with equal keys speak of the same thing.
-type Key = (&'static str, Option<NodeId>, Option<ZoneKind>);
+pub(super) type Key = (&'static str, Option<NodeId>, Option<ZoneKind>);
 
-fn key(kind: &FigureKind) -> Key {
+pub(super) fn key(kind: &FigureKind) -> Key {
     let (node, zone) = match *kind {
-        FigureKind::ZoneRange { zone, .. } | FigureKind::PolicyZone { zone } => (None, Some(zone)),
+        FigureKind::ZoneRange { zone, .. } => (None, Some(zone)),
         FigureKind::MovableStart { node, .. }
         | FigureKind::Initmem { node, .. }
+        | FigureKind::Fallback { node, .. }
         | FigureKind::TotalPages { node, .. } => (Some(node), None),
         FigureKind::MemmapPages { node, zone, .. }
         | FigureKind::ReservedPages { node, zone, .. }
         | FigureKind::ZonePages { node, zone, .. } => (node, Some(zone)),
         _ => (None, None),
     };
-    // The policy zone is one figure, whichever zone it is.
-    let zone = zone.filter(|_| !matches!(kind, FigureKind::PolicyZone { .. }));
     (kind.name(), node, zone)
 }
 
+/// What became of one number of one line, before anything is said about it in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// Which of the printed figures; `None` where the kernel printed none and we would.
+    pub(super) figure: Option<usize>,
+    /// Which number of the line.
+    pub(super) part: Part,
+    /// What became of it.
+    pub(super) verdict: Verdict,
+}
+
+/// The numbers of `kind` that are judged on their own.
+fn parts(kind: &FigureKind) -> &'static [Part] {
+    match kind {
+        FigureKind::Zonelists { .. } => &[Part::Zonelists, Part::ZonelistTotal],
+        FigureKind::ZonePages { .. } => &[Part::ZonePages, Part::Batch],
+        FigureKind::Memory { cma: Some(_), .. } => {
+            &[Part::MemoryTotal, Part::MemoryReserved, Part::MemoryCma]
+        }
+        FigureKind::Memory { .. } => &[Part::MemoryTotal, Part::MemoryReserved],
+        FigureKind::DeviceInit { .. } => &[Part::DevicePages],
+        // A time is no figure of a memory map.
+        FigureKind::DeferredInit { .. } => &[],
+        _ => &[Part::Whole],
+    }
+}
+
 /// Every printed figure with its verdict, then what only we would print.
-pub(super) fn compare(layout: &MachineLayout, ours: &Expected) -> Vec<Checked> {
+pub(super) fn compare(layout: &MachineLayout, ours: &Expected) -> Vec<Outcome> {
     let mut out = Vec::with_capacity(layout.figures.len() + 4);
     let early = aligned(layout, ours, "early node range");
     let holes = aligned(layout, ours, "unavailable pages");
-    let (mut next_early, mut next_hole) = (0, 0);
-    for figure in layout.figures.iter() {
-        match figure.kind {
+    let (mut next_early, mut next_hole, mut next_last_pfn) = (0, 0, 0);
+    let last_pfns = layout
+        .figures
+        .iter()
+        .filter(|figure| matches!(figure.kind, FigureKind::LastPfn { .. }))
+        .count();
+    for (index, figure) in layout.figures.iter().enumerate() {
+        let in_list = match figure.kind {
             FigureKind::EarlyRange { .. } => {
-                out.push(verdict(layout, ours, figure, Some(early.found[next_early])));
                 next_early += 1;
+                Some(early.found[next_early - 1])
             }
             FigureKind::Unavailable { .. } => {
-                out.push(verdict(layout, ours, figure, Some(holes.found[next_hole])));
                 next_hole += 1;
+                Some(holes.found[next_hole - 1])
             }
-            FigureKind::Memory { reserved, .. } => {
-                out.push(verdict(layout, ours, figure, None));
-                out.push(reserved_of_memory(ours, figure, reserved));
+            FigureKind::LastPfn { pfn } => {
+                next_last_pfn += 1;
+                let (last, below_4g) = ours.last_pfns;
+                // Printed for all memory, more than once where firmware's map is mended on the
+                // way; the last line is of what lies below 4 GiB, where something lies above.
+                let low = next_last_pfn == last_pfns && last_pfns > 1 && last > FOUR_GIB_PFN;
+                Some(pfn == if low { below_4g } else { last })
             }
-            _ => out.push(verdict(layout, ours, figure, None)),
-        }
+            _ => None,
+        };
+        out.extend(parts(&figure.kind).iter().map(|&part| Outcome {
+            figure: Some(index),
+            part,
+            verdict: verdict(layout, ours, figure, part, in_list),
+        }));
     }
     let lists = [
         (
@@ -68,37 +113,37 @@ pub(super) fn compare(layout: &MachineLayout, ours: &Expected) -> Vec<Checked> {
         }
     }
     if layout.figures.movable_at.is_some() {
-        let known = |kind: &&FigureKind| {
-            matches!(kind, FigureKind::MovableStart { .. })
-                && !layout
-                    .figures
-                    .iter()
-                    .any(|figure| key(&figure.kind) == key(kind))
-        };
-        out.extend(
-            ours.figures
-                .iter()
-                .filter(known)
-                .map(|kind| missing(layout, kind)),
-        );
+        let printed: BTreeSet<NodeId> = layout
+            .figures
+            .iter()
+            .filter_map(|figure| match figure.kind {
+                FigureKind::MovableStart { node, .. } => Some(node),
+                _ => None,
+            })
+            .collect();
+        let only_ours = ours.figures.iter().filter(|kind| match kind {
+            FigureKind::MovableStart { node, .. } => !printed.contains(node),
+            _ => false,
+        });
+        out.extend(only_ours.map(|kind| missing(layout, kind)));
     }
     out
 }
 
 /// A line that we would print and the kernel did not.
-fn missing(layout: &MachineLayout, kind: &FigureKind) -> Checked {
+fn missing(layout: &MachineLayout, kind: &FigureKind) -> Outcome {
     let verdict = if layout.architecture.is_none() {
         Verdict::CannotKnow(Reason::NoArchitecture)
     } else if layout.provenance.unreadable > 0 {
         Verdict::CannotKnow(Reason::BrokenInput)
     } else {
         Verdict::Differs {
-            ours: Some(words(kind)),
+            ours: Some(words(kind, Part::Whole)),
         }
     };
-    Checked {
-        at: Location::default(),
-        what: kind.name(),
+    Outcome {
+        figure: None,
+        part: Part::Missing(kind.name()),
         verdict,
     }
 }
@@ -117,23 +162,13 @@ fn prints_holes(layout: &MachineLayout) -> bool {
     new && later
 }
 
-fn reserved_of_memory(ours: &Expected, figure: &Figure, reserved: u64) -> Checked {
-    let verdict = match ours.reserved_kib {
-        None => Verdict::CannotKnow(Reason::Reservations),
-        Some(own) if own == reserved => Verdict::Equal,
-        Some(own) => Verdict::Differs {
-            ours: Some(format!("{own}K reserved")),
-        },
-    };
-    Checked {
-        at: figure.at.clone(),
-        what: "Memory line, reserved",
-        verdict,
-    }
-}
-
-/// Why `figure` is not compared, if so.
-fn not_compared(layout: &MachineLayout, ours: &Expected, kind: &FigureKind) -> Option<Reason> {
+/// Why `part` of `kind` is not compared, if so.
+fn not_compared(
+    layout: &MachineLayout,
+    ours: &Expected,
+    kind: &FigureKind,
+    part: Part,
+) -> Option<Reason> {
     let before = |major, minor| {
         layout
             .release
@@ -143,22 +178,17 @@ fn not_compared(layout: &MachineLayout, ours: &Expected, kind: &FigureKind) -> O
     if layout.architecture.is_none() {
         return Some(Reason::NoArchitecture);
     }
-    match kind {
-        FigureKind::DeferredInit { .. } | FigureKind::DeviceInit { .. } => {
-            Some(Reason::NotOfTheLayout)
-        }
-        FigureKind::ZeroedPages { .. } if layout.architecture == Some(Architecture::Arm64) => {
+    match (kind, part) {
+        (FigureKind::ZeroedPages { .. }, _) if layout.architecture == Some(Architecture::Arm64) => {
             Some(Reason::NoMap)
         }
-        FigureKind::ReservedUnavailable { .. } => Some(Reason::Reservations),
-        FigureKind::Initmem { .. } if before(3, 17) => Some(Reason::OtherMeaning),
-        FigureKind::Memory { .. } if before(3, 11) => Some(Reason::OtherMeaning),
-        FigureKind::ReservedPages { .. } if layout.provenance.memory != MemorySource::None => {
-            // It is what the other figures are computed with.
-            matches!(layout.architecture, Some(Architecture::Amd64) | None)
-                .then_some(Reason::DmaReserve)
-        }
-        FigureKind::Zonelists { .. } if ours.dma_reserve_unknown => Some(Reason::DmaReserve),
+        (FigureKind::ReservedUnavailable { .. }, _) => Some(Reason::Reservations),
+        (FigureKind::Initmem { .. }, _) if before(3, 17) => Some(Reason::OtherMeaning),
+        (_, Part::MemoryTotal) if before(3, 11) => Some(Reason::OtherMeaning),
+        (_, Part::MemoryReserved) => match &ours.reserved_kib {
+            Err(reason) => Some(*reason),
+            Ok(_) => None,
+        },
         _ => None,
     }
 }
@@ -167,43 +197,105 @@ fn verdict(
     layout: &MachineLayout,
     ours: &Expected,
     figure: &Figure,
-    aligned: Option<bool>,
-) -> Checked {
+    part: Part,
+    in_list: Option<bool>,
+) -> Verdict {
     let kind = &figure.kind;
-    let taken = matches!(kind, FigureKind::OfflineNode { .. })
-        || ours.dma_limit_taken
-            && matches!(
-                kind,
-                FigureKind::ZoneRange {
-                    zone: ZoneKind::Dma,
-                    ..
-                }
-            );
-    let verdict = if taken || layout.is_input(figure) {
-        Verdict::Input
-    } else if let Some(reason) = not_compared(layout, ours, kind) {
-        Verdict::CannotKnow(reason)
-    } else {
-        let own = ours.figures.iter().find(|own| key(own) == key(kind));
-        let equal = aligned.unwrap_or_else(|| own.is_some_and(|own| same(own, kind)));
-        match equal {
-            true => Verdict::Equal,
-            // What is lost of the input is missing here too.
-            false if layout.provenance.unreadable > 0 => Verdict::CannotKnow(Reason::BrokenInput),
-            false => Verdict::Differs {
-                ours: own.filter(|_| aligned.is_none()).map(words),
-            },
-        }
+    if is_input(layout, ours, figure) {
+        return Verdict::Input;
+    }
+    if let Some(reason) = not_compared(layout, ours, kind, part) {
+        return Verdict::CannotKnow(reason);
+    }
+    let own = match part {
+        Part::MemoryReserved | Part::MemoryCma => None,
+        _ => ours.find(key(kind)),
     };
-    Checked {
-        at: figure.at.clone(),
-        what: kind.name(),
-        verdict,
+    let equal = match (kind, part) {
+        (FigureKind::Memory { reserved, .. }, Part::MemoryReserved) => {
+            ours.reserved_kib.as_ref().is_ok_and(|own| own == reserved)
+        }
+        (FigureKind::Memory { cma, .. }, Part::MemoryCma) => *cma == Some(layout.cma_kib()),
+        (FigureKind::DeviceInit { pages, .. }, _) => ours.device_pages.contains(pages),
+        _ => in_list.unwrap_or_else(|| own.is_some_and(|own| same(own, kind, part))),
+    };
+    if equal {
+        return Verdict::Equal;
+    }
+    if let Some(reason) = unknown_where_unequal(layout, ours, kind, own, part) {
+        return Verdict::CannotKnow(reason);
+    }
+    let ours = match (kind, part) {
+        (_, Part::MemoryReserved) => {
+            let own = ours.reserved_kib.as_ref().ok();
+            own.map(|own| format!("{own}K reserved"))
+        }
+        (_, Part::MemoryCma) => Some(format!("{}K cma-reserved", layout.cma_kib())),
+        (FigureKind::LastPfn { .. }, _) => Some(format!("{:#x}", ours.last_pfns.0)),
+        _ => own
+            .filter(|_| in_list.is_none())
+            .map(|own| words(own, part)),
+    };
+    Verdict::Differs { ours }
+}
+
+/// Whether `figure` was read to build the map.
+fn is_input(layout: &MachineLayout, ours: &Expected, figure: &Figure) -> bool {
+    let lowest = match figure.kind {
+        FigureKind::OfflineNode { .. } => true,
+        FigureKind::ZoneRange { zone, .. } => ours.zone_limit_taken == Some(zone),
+        _ => false,
+    };
+    lowest || layout.is_input(figure)
+}
+
+/// Why a figure that is not ours may be right all the same.
+fn unknown_where_unequal(
+    layout: &MachineLayout,
+    ours: &Expected,
+    kind: &FigureKind,
+    own: Option<&FigureKind>,
+    part: Part,
+) -> Option<Reason> {
+    // What is lost of the input is missing here too.
+    if layout.provenance.unreadable > 0 {
+        return Some(Reason::BrokenInput);
+    }
+    let between = |from, to| {
+        let release = layout.release.as_ref();
+        release.is_none_or(|release| (from..to).contains(&release.number()))
+    };
+    match (kind, own, part) {
+        // Somewhere in between nodes without memory stopped to be in their own list.
+        (FigureKind::Fallback { .. }, ..) if between((6, 5), (6, 12)) => Some(Reason::Undecided),
+        (FigureKind::DeviceInit { .. }, ..) => Some(Reason::Namespace),
+        // A line that reports an area may be lost; areas that are reported are there.
+        (FigureKind::Memory { cma, .. }, _, Part::MemoryCma) => {
+            (*cma > Some(layout.cma_kib())).then_some(Reason::Reservations)
+        }
+        (
+            FigureKind::ReservedPages { pages, .. },
+            Some(FigureKind::ReservedPages { pages: own, .. }),
+            _,
+        ) => DmaReserve::LowMegabyte(*own)
+            .allows(*pages, *own)
+            .then_some(Reason::DmaReserve),
+        (
+            FigureKind::Zonelists { pages, .. },
+            Some(FigureKind::Zonelists { pages: own, .. }),
+            Part::ZonelistTotal,
+        ) => {
+            let used = (own + ours.dma_reserve.pages()).checked_sub(*pages)?;
+            ours.dma_reserve
+                .allows(used, ours.dma_reserve.pages())
+                .then_some(Reason::DmaReserve)
+        }
+        _ => None,
     }
 }
 
-/// Whether two figures about the same thing say the same.
-fn same(ours: &FigureKind, theirs: &FigureKind) -> bool {
+/// Whether two figures about the same thing say the same in `part`.
+fn same(ours: &FigureKind, theirs: &FigureKind, part: Part) -> bool {
     match (ours, theirs) {
         // Kernels up to 5.13 may leave the node out.
         (
@@ -216,7 +308,7 @@ fn same(ours: &FigureKind, theirs: &FigureKind) -> bool {
                 pages: y,
             },
         ) => a == b && x == y,
-        _ => words(ours) == words(theirs),
+        _ => words(ours, part) == words(theirs, part),
     }
 }
 
@@ -249,13 +341,13 @@ fn aligned(layout: &MachineLayout, ours: &Expected, name: &'static str) -> Align
     let head = own
         .iter()
         .zip(&theirs)
-        .take_while(|(a, b)| same(a, b))
+        .take_while(|(a, b)| same(a, b, Part::Whole))
         .count();
     out.found[..head].fill(true);
     let (own, rest) = (&own[head..], &theirs[head..]);
     if own.len() > ALIGNED || rest.len() > ALIGNED {
         for (at, kind) in rest.iter().enumerate() {
-            out.found[head + at] = own.get(at).is_some_and(|own| same(own, kind));
+            out.found[head + at] = own.get(at).is_some_and(|own| same(own, kind, Part::Whole));
         }
         return out;
     }
@@ -263,7 +355,7 @@ fn aligned(layout: &MachineLayout, ours: &Expected, name: &'static str) -> Align
     let mut best = vec![0u16; (own.len() + 1) * width];
     for i in (0..own.len()).rev() {
         for j in (0..rest.len()).rev() {
-            best[i * width + j] = if same(own[i], rest[j]) {
+            best[i * width + j] = if same(own[i], rest[j], Part::Whole) {
                 best[(i + 1) * width + j + 1] + 1
             } else {
                 best[(i + 1) * width + j].max(best[i * width + j + 1])
@@ -272,7 +364,7 @@ fn aligned(layout: &MachineLayout, ours: &Expected, name: &'static str) -> Align
     }
     let (mut i, mut j) = (0, 0);
     while i < own.len() {
-        if j < rest.len() && same(own[i], rest[j]) {
+        if j < rest.len() && same(own[i], rest[j], Part::Whole) {
             out.found[head + j] = true;
             (i, j) = (i + 1, j + 1);
         } else if j < rest.len() && best[i * width + j + 1] >= best[(i + 1) * width + j] {

@@ -1,13 +1,16 @@
 //! The figures that we would print.
 
+use std::collections::{BTreeSet, HashMap};
+
 use memblock::{Memblock, MemblockFlags, NodeId, Pfn, PfnRange, PhysAddr};
 use memmap_core::formulas::{BATCH_BYTES, lifo_batch, memmap_pages};
 use memmap_core::{
-    Arm64DmaLimit, BootOptions, Geometry, Hole, ManagedEstimate, MemoryModel, Node, Profile, Zone,
+    Arch, BootOptions, Geometry, Hole, ManagedEstimate, MemoryModel, Node, Profile, Zone,
     ZoneIndex, ZoneKind,
 };
 
-use super::BuildError;
+use super::compare::{Key, key};
+use super::{BuildError, Reason};
 use crate::figures::FigureKind;
 use crate::layout::{MachineLayout, ReservedSource};
 use crate::release::Architecture;
@@ -24,71 +27,180 @@ const fn batch_bytes(version: (u16, u16)) -> u64 {
     }
 }
 
+/// Pages in use below 16 MiB when zones were sized, which some figures depend on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum DmaReserve {
+    /// The log says so, or this kernel does not ask.
+    Known(u64),
+    /// What lies below 1 MiB: since 5.14 all of it is reserved. More may be.
+    LowMegabyte(u64),
+    /// Nothing tells.
+    #[default]
+    Unknown,
+}
+
+impl DmaReserve {
+    /// The number that is reckoned with.
+    pub(super) const fn pages(self) -> u64 {
+        match self {
+            Self::Known(pages) | Self::LowMegabyte(pages) => pages,
+            Self::Unknown => 0,
+        }
+    }
+
+    /// Whether `pages` may be right although ours are `own`: the zone is 16 MiB at most.
+    pub(super) const fn allows(self, pages: u64, own: u64) -> bool {
+        !matches!(self, Self::Known(_)) && pages >= own && pages <= SIXTEEN_MIB / 4096
+    }
+}
+
+const MIB: u64 = 1 << 20;
+const SIXTEEN_MIB: u64 = 16 * MIB;
+
 /// Our figures, and what they depend on that the input does not tell.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Expected {
     /// The figures, in a kernel's order.
     pub(super) figures: Vec<FigureKind>,
-    /// Pages in use below 16 MiB are unknown, and some figures depend on them.
-    pub(super) dma_reserve_unknown: bool,
-    /// What is reserved of all memory, in KiB, where it is known.
-    pub(super) reserved_kib: Option<u64>,
-    /// The DMA limit was taken from the log.
-    pub(super) dma_limit_taken: bool,
+    /// Where in `figures` each stands, by what it is about; lists are not in it.
+    index: HashMap<Key, usize>,
+    /// Pages in use below 16 MiB.
+    pub(super) dma_reserve: DmaReserve,
+    /// What is reserved of all memory, in KiB, or why that is not known.
+    pub(super) reserved_kib: Result<u64, Reason>,
+    /// The zone whose limit was taken from the log.
+    pub(super) zone_limit_taken: Option<ZoneKind>,
+    /// One past the last frame of memory (x86), and of what lies below 4 GiB.
+    pub(super) last_pfns: (u64, u64),
+    /// Pages that a device of this machine may have, whichever way it is used.
+    pub(super) device_pages: BTreeSet<u64>,
+}
+
+impl Expected {
+    /// Our figure about `key`.
+    pub(super) fn find(&self, key: Key) -> Option<&FigureKind> {
+        self.figures.get(*self.index.get(&key)?)
+    }
+}
+
+/// What a memory map is built from, and the zone whose limit was taken from the log.
+pub(super) fn built(
+    layout: &MachineLayout,
+    profile: &Profile,
+) -> Result<(Memblock, Geometry, Option<ZoneKind>), BuildError> {
+    let memblock = layout.memblock_of_pages(profile.page_size())?;
+    let mut options = layout.boot_options();
+    let limit = lowest_zone(layout, profile, &memblock);
+    options.lowest_zone_end = limit.map(|(_, end)| end);
+    let geometry = Geometry::new(profile, &memblock, &options)?;
+    Ok((memblock, geometry, limit.map(|(zone, _)| zone)))
 }
 
 /// Works out what the kernel of `layout` would print, if it was built as `profile` says.
 pub(super) fn expected(layout: &MachineLayout, profile: &Profile) -> Result<Expected, BuildError> {
-    let mut layout_now = layout.clone();
-    // The page size is the candidate's; ranges in bytes stay what they are.
-    layout_now.page_size = profile.page_size();
-    let memblock = layout_now.memblock()?;
-    let mut options = layout.boot_options();
-    let mut out = Expected::default();
-    if let Some(limit) = dma_limit(layout, profile, &memblock) {
-        options.dma_limit = Some(limit);
-        out.dma_limit_taken = true;
+    let (memblock, geometry, zone_limit_taken) = built(layout, profile)?;
+    let options = layout.boot_options();
+    let dma_reserve = match profile.behaviours.managed_estimate {
+        ManagedEstimate::LessMemmap => dma_reserve(layout, &geometry),
+        ManagedEstimate::Present => DmaReserve::Known(0),
+    };
+    let figures = figures(layout, &geometry, &options, dma_reserve.pages());
+    let mut index = HashMap::with_capacity(figures.len());
+    for (at, kind) in figures.iter().enumerate() {
+        index.entry(key(kind)).or_insert(at);
     }
-    let mut profile = profile.clone();
-    if out.dma_limit_taken {
-        // 5.5 to 5.9 count the limit from where memory begins; as an address it is the same.
-        let mut config = profile.config().clone();
-        config.behaviours.arm64_dma_limit = Arm64DmaLimit::Address;
-        profile = config.build().unwrap_or(profile);
-    }
-    let geometry = Geometry::new(&profile, &memblock, &options)?;
-    let dma_reserve = dma_reserve(layout);
-    out.dma_reserve_unknown =
-        dma_reserve.is_none() && profile.behaviours.managed_estimate == ManagedEstimate::LessMemmap;
-    out.figures = figures(layout, &geometry, &options, dma_reserve.unwrap_or(0));
-    out.reserved_kib = reserved_kib(layout, &geometry, &memblock);
-    Ok(out)
+    Ok(Expected {
+        figures,
+        index,
+        dma_reserve,
+        reserved_kib: reserved_kib(layout, &geometry, &memblock),
+        zone_limit_taken,
+        last_pfns: last_pfns(layout),
+        device_pages: device_pages(layout, profile.page_size()),
+    })
 }
 
-/// The DMA limit that the log shows, where it is lower than what arm64 has by itself.
-fn dma_limit(layout: &MachineLayout, profile: &Profile, memblock: &Memblock) -> Option<PhysAddr> {
-    if profile.arch != memmap_core::Arch::Arm64 {
+/// The lowest zone and where the log shows it to end, where that is not where the architecture
+/// by itself would have it: devices of the platform set it, and no other line tells.
+fn lowest_zone(
+    layout: &MachineLayout,
+    profile: &Profile,
+    memblock: &Memblock,
+) -> Option<(ZoneKind, PhysAddr)> {
+    if !matches!(profile.arch, Arch::Arm64 | Arch::Riscv64) {
+        return None;
+    }
+    let (_, lowest) = profile.zones.iter().next()?;
+    if !matches!(lowest, ZoneKind::Dma | ZoneKind::Dma32) {
         return None;
     }
     let printed = layout
         .figures
         .zone_ranges()
-        .find_map(|(zone, range)| match zone {
-            ZoneKind::Dma => range,
-            _ => None,
-        })?;
+        .find_map(|(zone, range)| range.filter(|_| zone == lowest))?;
     let own = memblock.end_of_dram().min(PhysAddr::new(4 << 30));
-    (printed.end() < own).then(|| PhysAddr::new(printed.end().get().saturating_sub(1)))
+    (printed.end() != own).then_some((lowest, printed.end()))
 }
 
-/// Pages in use below 16 MiB when zones were sized: printed, or none where nobody counts them.
-fn dma_reserve(layout: &MachineLayout) -> Option<u64> {
+/// Pages in use below 16 MiB when zones were sized; only x86 counts them.
+fn dma_reserve(layout: &MachineLayout, geometry: &Geometry) -> DmaReserve {
+    if !matches!(layout.architecture, Some(Architecture::Amd64) | None) {
+        return DmaReserve::Known(0);
+    }
+    // What the log says is reckoned with; the line itself is judged by the rule.
     let printed = layout.figures.iter().find_map(|figure| match figure.kind {
         FigureKind::ReservedPages { pages, .. } => Some(pages),
         _ => None,
     });
-    let counted = matches!(layout.architecture, Some(Architecture::Amd64) | None);
-    printed.or((!counted).then_some(0))
+    if let Some(pages) = printed {
+        return DmaReserve::Known(pages);
+    }
+    low_megabyte(layout, geometry).map_or(DmaReserve::Unknown, DmaReserve::LowMegabyte)
+}
+
+/// Pages of memory below 1 MiB, in kernels that reserve all of it.
+fn low_megabyte(layout: &MachineLayout, geometry: &Geometry) -> Option<u64> {
+    let release = layout.release.as_ref()?;
+    let low = PfnRange::new(
+        Pfn::ZERO,
+        PhysAddr::new(MIB).pfn_down(geometry.profile().page_shift),
+    );
+    let memory = geometry.memory().iter();
+    let pages = memory.filter_map(|memory| memory.pfns.intersection(low));
+    (release.number() >= (5, 14)).then(|| pages.map(PfnRange::len).sum())
+}
+
+/// One past the last frame of memory, and of what lies below 4 GiB.
+fn last_pfns(layout: &MachineLayout) -> (u64, u64) {
+    let shift = 12;
+    let last = |limit: PhysAddr| {
+        let ends = layout.memory.iter().filter_map(|memory| {
+            let below = memory.range.start() < limit;
+            below.then(|| memory.range.end().min(limit).pfn_down(shift).get())
+        });
+        ends.max().unwrap_or(0)
+    };
+    (last(PhysAddr::MAX), last(PhysAddr::new(4 << 30)))
+}
+
+/// Pages that a device may have: all of it, or what is left where its memory map lies on it.
+///
+/// The map and 8 KiB of description take up whole alignments from the device's start.
+fn device_pages(layout: &MachineLayout, page_size: u64) -> BTreeSet<u64> {
+    let shift = page_size.trailing_zeros();
+    let ranges = layout.devices.iter();
+    let sizes = ranges.map(|device| device.range.pfns_inner(shift).len());
+    let capacities = layout.capacities.iter().map(|bytes| bytes >> shift);
+    let mut out = BTreeSet::new();
+    for pages in sizes.chain(capacities) {
+        out.insert(pages);
+        for align in [2 * MIB, SIXTEEN_MIB, 1 << 30] {
+            let map = pages.saturating_mul(64).saturating_add(8 << 10);
+            let taken = map.div_ceil(align).saturating_mul(align) >> shift;
+            out.extend(pages.checked_sub(taken));
+        }
+    }
+    out
 }
 
 /// Holes with struct pages, as this version finds and prints them.
@@ -201,13 +313,16 @@ fn figures(
         });
     }
     let version = layout.release.as_ref().map_or((6, 12), |r| r.number());
+    let x86 = profile.arch == Arch::Amd64;
+    let rule = low_megabyte(layout, geometry).filter(|_| x86).unwrap_or(0);
+    let dma = (dma_reserve, rule);
     for node in geometry.nodes() {
         out.push(FigureKind::TotalPages {
             node: node.id,
             pages: node.present,
         });
         for zone in node.zones.iter().filter(|zone| zone.is_populated()) {
-            zone_figures(&mut out, profile, node, zone, dma_reserve, version);
+            zone_figures(&mut out, profile, node, zone, dma, version);
         }
     }
     let holes = holes(layout, geometry);
@@ -231,6 +346,25 @@ fn figures(
         let node = Some(node);
         FigureKind::Unavailable { node, zone, pages }
     }));
+    let with_memory: Vec<NodeId> = geometry
+        .nodes()
+        .iter()
+        .filter(|node| node.has_memory())
+        .map(|node| node.id)
+        .collect();
+    // Of many nodes each has a list of all, which no machine with so many has printed.
+    if with_memory.len() <= 64 {
+        let bare = options.memoryless.iter().chain(&options.offline);
+        let bare = bare.filter(|node| !with_memory.contains(node));
+        for &node in with_memory.iter().chain(bare) {
+            let mut order = with_memory.clone();
+            // Seen: on 5.19, 6.1, 6.2 and 6.4, and no more on 6.12 and 6.15.
+            if version < (6, 5) && !order.contains(&node) {
+                order.push(node);
+            }
+            out.push(FigureKind::Fallback { node, order });
+        }
+    }
     let online = |node: &&Node| node.online && !options.offline.contains(&node.id);
     let estimate = |(_, zone): (&Node, &Zone)| managed(profile, zone, dma_reserve);
     out.push(FigureKind::Zonelists {
@@ -285,7 +419,7 @@ fn zone_figures(
     profile: &Profile,
     node: &Node,
     zone: &Zone,
-    dma_reserve: u64,
+    (dma_reserve, reserved): (u64, u64),
     version: (u16, u16),
 ) {
     let (id, kind) = (Some(node.id), zone.kind);
@@ -300,7 +434,7 @@ fn zone_figures(
             out.push(FigureKind::ReservedPages {
                 node: id,
                 zone: kind,
-                pages: dma_reserve,
+                pages: reserved,
             });
         }
     }
@@ -319,23 +453,85 @@ fn zone_figures(
 
 /// What `Memory:` calls reserved, where every reservation is known: present pages that were not
 /// handed over, less those of the contiguous allocator.
-fn reserved_kib(layout: &MachineLayout, geometry: &Geometry, memblock: &Memblock) -> Option<u64> {
+fn reserved_kib(
+    layout: &MachineLayout,
+    geometry: &Geometry,
+    memblock: &Memblock,
+) -> Result<u64, Reason> {
     if layout.provenance.reserved != ReservedSource::MemblockDump || !layout.handed_over {
-        return None;
+        return Err(Reason::Reservations);
     }
     let shift = geometry.profile().page_shift;
     let free: u64 = memblock
         .free_ranges(None, MemblockFlags::empty())
         .map(|region| region.range().pfns_inner(shift).len())
         .sum();
-    let (line, cma) = layout.figures.iter().find_map(|figure| match figure.kind {
-        FigureKind::Memory { cma, .. } => Some((figure.at.line, cma.unwrap_or(0))),
-        _ => None,
-    })?;
+    let (line, cma) = layout
+        .figures
+        .iter()
+        .find_map(|figure| match figure.kind {
+            FigureKind::Memory { cma, .. } => Some((figure.at.line, cma.unwrap_or(0))),
+            _ => None,
+        })
+        .ok_or(Reason::Reservations)?;
     // What was given back before the line was printed counts as handed over.
     let freed = layout.freed.iter().filter(|freed| freed.0 < line);
-    let given_back: u64 = freed.map(|freed| freed.1).fold(0, u64::saturating_add);
+    let mut back: u64 = freed.map(|freed| freed.1).fold(0, u64::saturating_add);
+    let version = layout.release.as_ref().map_or((6, 12), |r| r.number());
+    if counts_boot_huge_pages(version) {
+        back = back.saturating_add(boot_huge_kib(layout, geometry.profile()));
+    }
     let present: u64 = geometry.nodes().iter().map(|node| node.present).sum();
-    let reserved = present.checked_sub(free)? << (shift - 10);
-    reserved.checked_sub(cma)?.checked_sub(given_back)
+    let taken = present.saturating_sub(free) << (shift - 10);
+    taken
+        .checked_add(zero_pages_kib(geometry.profile().arch, version, present)?)
+        .and_then(|taken| taken.checked_sub(cma)?.checked_sub(back))
+        .ok_or(Reason::Reservations)
+}
+
+/// Whether huge pages that were set aside at boot are taken for handed over when `Memory:` is
+/// printed: they are completed before it in 6.12 (with its back-ports) and from 7.2 on, after it
+/// in between, and up to 6.10 the line comes first (seen: 6.1, 6.12, 6.18, 7.3).
+const fn counts_boot_huge_pages(version: (u16, u16)) -> bool {
+    version.0 == 6 && version.1 == 12 || version.0 > 7 || version.0 == 7 && version.1 >= 2
+}
+
+/// KiB of huge pages that were set aside at boot, and of their memory map where it was given
+/// back: those larger than the largest block of the allocator.
+fn boot_huge_kib(layout: &MachineLayout, profile: &Profile) -> u64 {
+    let largest = profile.page_size() << profile.max_page_order;
+    let gives_map_back = layout
+        .command_line
+        .as_deref()
+        .is_some_and(|line| profile.hvo && asks_for_hvo(line));
+    let kib = layout.huge_pages.iter().map(|&(size, count)| {
+        if size <= largest {
+            return 0;
+        }
+        let map = match gives_map_back {
+            true => size / profile.page_size() * u64::from(profile.struct_page_bytes),
+            false => 0,
+        };
+        (size.saturating_add(map) >> 10).saturating_mul(count)
+    });
+    kib.fold(0, u64::saturating_add)
+}
+
+fn asks_for_hvo(command_line: &str) -> bool {
+    let words = command_line.split_ascii_whitespace();
+    let mut set = words.filter_map(|word| word.strip_prefix("hugetlb_free_vmemmap="));
+    matches!(set.next_back(), Some("on" | "1" | "y"))
+}
+
+/// KiB of pages of zeros that s390x takes from the allocator before `Memory:` is printed: 128
+/// pages of 4 KiB on a machine with memory to spare (seen: 6.12). Kernels of 6.15 and later have
+/// not been looked at, nor has a small machine.
+const fn zero_pages_kib(arch: Arch, version: (u16, u16), present: u64) -> Result<u64, Reason> {
+    if !matches!(arch, Arch::S390x) {
+        return Ok(0);
+    }
+    if version.0 > 6 || version.0 == 6 && version.1 >= 15 || present < 512 << 8 {
+        return Err(Reason::Reservations);
+    }
+    Ok(512)
 }

@@ -27,12 +27,17 @@
 mod compare;
 mod expect;
 mod infer;
+mod warnings;
+mod words;
 
 use std::fmt;
 
-use memmap_core::GeometryError;
+use memblock::Memblock;
+use memmap_core::{Geometry, GeometryError, Profile};
 
-use crate::figures::FigureKind;
+pub use infer::{Candidate, Inference};
+pub use warnings::{Warning, warnings};
+
 use crate::layout::{MachineLayout, ProfileChoice};
 use crate::location::Location;
 
@@ -40,8 +45,8 @@ use crate::location::Location;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It is a time, or how much happened to be free.
-    NotOfTheLayout,
+    /// It depends on how a namespace of the device was made.
+    Namespace,
     /// It depends on reservations that the input does not tell of.
     Reservations,
     /// It depends on the pages that were in use below 16 MiB, which no line tells of.
@@ -60,10 +65,27 @@ pub enum Reason {
     Undecided,
 }
 
+impl Reason {
+    /// The name of the rule in `docs/checks.md` that says why.
+    pub const fn rule(self) -> &'static str {
+        match self {
+            Self::Namespace => "namespace",
+            Self::Reservations => "reservations",
+            Self::DmaReserve => "dma-reserve",
+            Self::OtherMeaning => "other-meaning",
+            Self::BrokenInput => "broken-input",
+            Self::NoGeometry => "no-map",
+            Self::NoMap => "no-mapping",
+            Self::NoArchitecture => "no-architecture",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotOfTheLayout => "not a function of the layout",
+            Self::Namespace => "needs how the device's namespace was made",
             Self::Reservations => "needs reservations that the input does not tell of",
             Self::DmaReserve => "needs the pages in use below 16 MiB, which no line tells",
             Self::OtherMeaning => "this version means something else by it",
@@ -129,6 +151,24 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// The count of one.
+    pub fn of(verdict: &Verdict) -> Self {
+        let mut tally = Self::default();
+        match verdict {
+            Verdict::Input => tally.input = 1,
+            Verdict::Equal => tally.equal = 1,
+            Verdict::Differs { .. } => tally.differs = 1,
+            Verdict::CannotKnow(_) => tally.cannot_know = 1,
+        }
+        tally
+    }
+
+    /// How many in a hundred of those that were compared are equal; 0 where none was.
+    pub fn equal_share(&self) -> f64 {
+        let compared = self.equal + self.differs;
+        self.equal as f64 * 100.0 / compared.max(1) as f64
+    }
+
     /// Adds another count.
     pub fn add(&mut self, other: Self) {
         self.input += other.input;
@@ -148,26 +188,17 @@ impl fmt::Display for Tally {
     }
 }
 
-/// What one candidate for what the log does not say explains.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// What is tried, in words.
-    pub name: String,
-    /// Figures that agree with it.
-    pub agree: usize,
-    /// Figures that were compared.
-    pub of: usize,
-}
-
 /// Everything that was found for one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckReport {
     /// Every figure, in the order printed; then what we would print and the kernel did not.
     pub figures: Vec<Checked>,
-    /// The profile taken, and what of it was guessed.
-    pub choice: Option<ProfileChoice>,
-    /// What was tried for what the log does not say; the first is the one taken.
-    pub candidates: Vec<Candidate>,
+    /// The nearest profile by what the log says, and what of it was guessed.
+    pub choice: ProfileChoice,
+    /// The profile with what was inferred: the one to build a memory map by.
+    pub profile: Profile,
+    /// What the log does not say, what was taken and why.
+    pub inferences: Vec<Inference>,
     /// Why there is no memory map.
     pub error: Option<String>,
 }
@@ -177,12 +208,7 @@ impl CheckReport {
     pub fn tally(&self) -> Tally {
         let mut tally = Tally::default();
         for figure in &self.figures {
-            match figure.verdict {
-                Verdict::Input => tally.input += 1,
-                Verdict::Equal => tally.equal += 1,
-                Verdict::Differs { .. } => tally.differs += 1,
-                Verdict::CannotKnow(_) => tally.cannot_know += 1,
-            }
+            tally.add(Tally::of(&figure.verdict));
         }
         tally
     }
@@ -205,45 +231,23 @@ pub enum BuildError {
     Geometry(#[from] GeometryError),
 }
 
+/// memblock and the zones of `layout`, if its kernel was built as `profile` says.
+///
+/// # Errors
+/// * [`BuildError::Layout`] where memblock refuses a range.
+/// * [`BuildError::Geometry`] where no zones and nodes follow.
+pub fn build(
+    layout: &MachineLayout,
+    profile: &Profile,
+) -> Result<(Memblock, Geometry), BuildError> {
+    let (memblock, geometry, _) = expect::built(layout, profile)?;
+    Ok((memblock, geometry))
+}
+
 /// Compares every figure that `layout`'s kernel printed with ours.
 ///
 /// What the log does not say (page size, size of a struct page, ...) is inferred: candidates are
 /// tried, and for each kind of figure the one is taken that agrees best with all *other* kinds.
 pub fn check(layout: &MachineLayout) -> CheckReport {
     infer::check(layout)
-}
-
-/// A figure's own words for the comparison: what is printed, without what is not compared.
-pub(crate) fn words(kind: &FigureKind) -> String {
-    let range = |range: &Option<memblock::PhysRange>| {
-        range.map_or("empty".to_owned(), |range| range.to_string())
-    };
-    match kind {
-        FigureKind::ZoneRange { zone, range: r } => format!("{zone} {}", range(r)),
-        FigureKind::MovableStart { node, start } => format!("Node {node}: {start}"),
-        FigureKind::EarlyRange { node, range } => format!("node {node}: {range}"),
-        FigureKind::Initmem { node, range: None } => format!("node {node} as memoryless"),
-        FigureKind::Initmem {
-            node,
-            range: Some(r),
-        } => format!("node {node} {r}"),
-        FigureKind::OfflineNode { node } => format!("node {node} as memoryless"),
-        FigureKind::TotalPages { node, pages } => format!("node {node}: {pages} pages"),
-        FigureKind::MemmapPages { zone, pages, .. } => format!("{zone}: {pages} pages of memmap"),
-        FigureKind::ReservedPages { zone, pages, .. } => format!("{zone}: {pages} pages reserved"),
-        FigureKind::ZonePages {
-            zone, pages, batch, ..
-        } => {
-            format!("{zone}: {pages} pages, batch {batch}")
-        }
-        FigureKind::Unavailable { node, zone, pages } => match node {
-            Some(node) => format!("node {node}, zone {zone}: {pages} pages"),
-            None => format!("zone {zone}: {pages} pages"),
-        },
-        FigureKind::ZeroedPages { pages } => format!("{pages} pages"),
-        FigureKind::Zonelists { lists, pages, .. } => format!("{lists} zonelists, {pages} pages"),
-        FigureKind::PolicyZone { zone } => format!("{zone}"),
-        FigureKind::Memory { total, .. } => format!("{total}K"),
-        other => other.name().to_owned(),
-    }
 }

@@ -3,7 +3,7 @@
 //! [`MachineLayout::memblock`] replays what was reserved and freed up to the moment that memory
 //! was handed over; [`MachineLayout::profile`] picks the nearest preset and says what is guessed.
 
-use memblock::{Behaviour, Memblock, MemblockError, MemblockFlags, NodeMark, Which};
+use memblock::{Behaviour, Memblock, MemblockError, MemblockFlags, NodeId, NodeMark, Which};
 use memmap_core::{Arch, BootOptions, KernelVersion, Profile, ZoneKind, ZoneSet};
 
 use super::{MachineLayout, MemoryRange};
@@ -25,6 +25,34 @@ pub struct ProfileChoice {
     pub zones_from_log: bool,
     /// Whether the number of CPUs is that of the input; otherwise the preset's.
     pub nr_cpus_from_log: bool,
+    /// The highest node number that the input names.
+    pub highest_node: u16,
+    /// Bits of a node number in the preset.
+    preset_nodes_shift: u32,
+}
+
+impl ProfileChoice {
+    /// Why node numbers have as many bits as they have.
+    pub fn nodes_shift_because(&self) -> String {
+        let (highest, shift) = (self.highest_node, self.profile.nodes_shift);
+        if shift > self.preset_nodes_shift {
+            return format!(
+                "node {highest} is named; the usual {} would end at node {}",
+                self.preset_nodes_shift,
+                (1u32 << self.preset_nodes_shift) - 1
+            );
+        }
+        let least = bits(highest);
+        if least == shift {
+            return format!("the usual one; node {highest} is named, so no smaller one fits");
+        }
+        format!("the usual one; the highest node is {highest}, so anything from {least} on fits")
+    }
+}
+
+/// Bits that it takes to number nodes up to `highest`.
+const fn bits(highest: u16) -> u32 {
+    u16::BITS - highest.leading_zeros()
 }
 
 impl MachineLayout {
@@ -37,12 +65,17 @@ impl MachineLayout {
     /// # Errors
     /// [`LayoutError::Memblock`] where memblock refuses a range or a flag.
     pub fn memblock(&self) -> Result<Memblock, LayoutError> {
+        self.memblock_of_pages(self.page_size)
+    }
+
+    /// As [`MachineLayout::memblock`], for pages of `page_size` bytes.
+    pub(crate) fn memblock_of_pages(&self, page_size: u64) -> Result<Memblock, LayoutError> {
         let (major, minor) = self.release.as_ref().map_or((6, 12), |r| r.number());
         let mut behaviour = Behaviour::for_version(major.into(), minor.into());
         // A dump may show flags that the nearest preset does not know yet, as back-ports do.
         behaviour.known_flags = MemblockFlags::all();
         let mut memblock = Memblock::new(behaviour);
-        memblock.settings_mut().page_shift = self.page_size.trailing_zeros().clamp(1, 30);
+        memblock.settings_mut().page_shift = page_size.trailing_zeros().clamp(1, 30);
         let refused =
             |memory: &MemoryRange, source| self.refused(memory.line, memory.range, source);
         for memory in &self.memory {
@@ -111,11 +144,17 @@ impl MachineLayout {
     /// Which zones exist is a matter of configuration that nothing but the log's own list of
     /// zones shows; their limits are not taken from it.
     pub fn profile_choice(&self) -> ProfileChoice {
+        self.profile_choice_of(self.page_size)
+    }
+
+    /// As [`MachineLayout::profile_choice`], for pages of `page_size` bytes.
+    pub(crate) fn profile_choice_of(&self, page_size: u64) -> ProfileChoice {
         let version = self.release.as_ref().map(|release| release.version());
         let arch = self.architecture.and_then(|arch| arch.modelled());
         let nearest = version.unwrap_or(KernelVersion::V6_12);
         let chosen = arch.unwrap_or(Arch::Amd64);
-        let preset = preset(chosen, nearest, self.page_size);
+        let preset = preset(chosen, nearest, page_size);
+        let preset_nodes_shift = preset.nodes_shift;
         let mut config = preset.config().clone();
         let zones = self.zones_named();
         if let Some(zones) = zones {
@@ -128,6 +167,8 @@ impl MachineLayout {
         if let Some(cpus) = nr_cpus {
             config.nr_cpus = cpus;
         }
+        let highest_node = self.highest_node();
+        config.nodes_shift = config.nodes_shift.max(bits(highest_node));
         // What a log says may not fit together; then the preset as it is.
         let built = config.build();
         let fits = built.is_ok();
@@ -137,7 +178,18 @@ impl MachineLayout {
             arch: (chosen, arch.is_some()),
             zones_from_log: fits && zones.is_some(),
             nr_cpus_from_log: fits && nr_cpus.is_some(),
+            highest_node,
+            preset_nodes_shift,
         }
+    }
+
+    /// The highest node number that is named: with memory, without, or only possible.
+    fn highest_node(&self) -> u16 {
+        let memory = self.memory.iter().filter_map(|memory| memory.node);
+        let claims = self.node_ranges.iter().map(|claim| claim.node);
+        let bare = self.memoryless.iter().chain(&self.offline).copied();
+        let all = memory.chain(claims).chain(bare).map(NodeId::get);
+        all.max().unwrap_or(0)
     }
 
     /// The zones that the log lists, Movable included, or nothing where the list is not whole.

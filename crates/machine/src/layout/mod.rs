@@ -6,14 +6,15 @@
 //! a figure which was an input is never mistaken for a result.
 
 mod build;
+mod flags;
 mod memory;
 mod other;
 mod provenance;
 mod x86;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use memblock::{NodeId, PhysRange};
+use memblock::{NodeId, PhysAddr, PhysRange};
 
 use crate::bootlog::BootLog;
 use crate::bootlog::memblock_lines::Call;
@@ -27,7 +28,8 @@ pub use build::ProfileChoice;
 pub(crate) use memory::RangeMap;
 pub(crate) use other::NOMAP;
 pub use provenance::{
-    Contradiction, MemorySource, NodeSource, PageSizeSource, Provenance, ReservedSource,
+    Contradiction, Disagreement, MemorySource, NodeSource, PageSizeSource, Provenance,
+    ReservedSource,
 };
 
 /// A range of memory.
@@ -99,8 +101,17 @@ pub struct MachineLayout {
     /// What the running kernel still had reserved later: a log that lost lines does not tell of
     /// all of it.
     pub kept: Vec<MemoryRange>,
+    /// What was taken out of the firmware's map when memblock had its copy: still memory with
+    /// struct pages, and none to `/proc/iomem`.
+    pub taken_out: Vec<PhysRange>,
     /// Persistent and soft-reserved ranges.
     pub devices: Vec<DeviceRange>,
+    /// Sizes in bytes that persistent memory devices reported.
+    pub capacities: Vec<u64>,
+    /// Huge pages that were set aside at boot: bytes of one, and how many.
+    pub huge_pages: Vec<(u64, u64)>,
+    /// Areas that lines report to be the contiguous allocator's, without nodes.
+    pub cma: Vec<MemoryRange>,
     /// The number of CPUs that the kernel was built for, where it is known.
     pub nr_cpus: Option<u64>,
     /// What the kernel printed of its own memory map.
@@ -142,7 +153,11 @@ impl MachineLayout {
             handed_over: false,
             freed: Vec::new(),
             kept: Vec::new(),
+            taken_out: Vec::new(),
             devices: Vec::new(),
+            capacities: Vec::new(),
+            huge_pages: Vec::new(),
+            cma: Vec::new(),
             nr_cpus: None,
             figures: PrintedFigures::default(),
             provenance: Provenance::default(),
@@ -155,23 +170,31 @@ impl MachineLayout {
     pub(crate) fn compare_with(&mut self, source: MemorySource, memory: &[MemoryRange]) {
         let shift = self.page_size.trailing_zeros();
         let named = memory.iter().any(|memory| memory.node.is_some());
+        // Neighbours are one before parts of pages are left out.
         let mut nodes: RangeMap<Option<NodeId>> = RangeMap::default();
         for memory in memory {
-            nodes.set(memory.range.pfns_inner(shift).phys(shift), memory.node);
+            nodes.set(memory.range, memory.node);
         }
         if !named {
             for own in &self.memory {
                 nodes.change(own.range, |_| Some(own.node), None);
             }
         }
-        let line = memory.first().map_or(0, |memory| memory.line);
+        let lines: BTreeMap<PhysAddr, u64> = memory
+            .iter()
+            .map(|memory| (memory.range.start(), memory.line))
+            .collect();
+        let line = |range: PhysRange| {
+            let before = lines.range(..=range.start()).next_back();
+            before.map_or(0, |(_, line)| *line)
+        };
         let other: Vec<_> = nodes
             .into_ranges()
             .map(|(range, node)| MemoryRange {
-                range,
+                range: range.pfns_inner(shift).phys(shift),
                 node,
                 flags: 0,
-                line,
+                line: line(range),
             })
             .collect();
         other::contradict(self, source, &other);
@@ -222,29 +245,7 @@ impl MachineLayout {
     /// * [`LayoutError::NoMemory`] where nothing usable is left.
     pub fn from_log(log: &BootLog) -> Result<Self, LayoutError> {
         refuse(log)?;
-        let mut layout = Self {
-            file: log.file.clone(),
-            architecture: log.identity.architecture,
-            release: log.identity.release.clone(),
-            command_line: log.identity.command_line.clone(),
-            machine: log.identity.machine.clone(),
-            page_size: 4096,
-            memory: Vec::new(),
-            node_ranges: Vec::new(),
-            memoryless: Vec::new(),
-            offline: Vec::new(),
-            reserved: Vec::new(),
-            calls: Vec::new(),
-            handed_over: log.memblock.takeover_heard,
-            freed: log.hints.freed.clone(),
-            kept: Vec::new(),
-            devices: Vec::new(),
-            nr_cpus: log.hints.nr_cpus.map(|(cpus, _)| cpus),
-            figures: log.figures.clone(),
-            provenance: Provenance::default(),
-            problems: log.problems.clone(),
-        };
-        layout.find_page_size(log);
+        let mut layout = Self::without_memory(log);
         let x86 = matches!(layout.architecture, Some(Architecture::Amd64))
             || layout.architecture.is_none() && !log.firmware.maps.is_empty();
         if x86 {
@@ -263,6 +264,35 @@ impl MachineLayout {
             layout.provenance.unreadable = log.problems.iter().filter(inside).count() as u64;
         }
         Ok(layout)
+    }
+
+    /// What `log` says beside the memory.
+    pub(crate) fn without_memory(log: &BootLog) -> Self {
+        let mut layout = Self {
+            architecture: log.identity.architecture,
+            release: log.identity.release.clone(),
+            command_line: log.identity.command_line.clone(),
+            machine: log.identity.machine.clone(),
+            handed_over: log.memblock.takeover_heard,
+            freed: log.hints.freed.clone(),
+            capacities: log.hints.capacities.clone(),
+            huge_pages: log.hints.huge_pages.clone(),
+            cma: log.hints.cma(),
+            nr_cpus: log.hints.nr_cpus.map(|(cpus, _)| cpus),
+            figures: log.figures.clone(),
+            problems: log.problems.clone(),
+            ..Self::empty(&log.file)
+        };
+        layout.find_page_size(log);
+        layout.provenance.missing = log.cut_off();
+        layout.provenance.dropped = log.hints.dropped;
+        layout
+    }
+
+    /// KiB of the contiguous allocator, as far as lines report them.
+    pub fn cma_kib(&self) -> u64 {
+        let areas = self.cma.iter().map(|area| area.range.len() >> 10);
+        areas.fold(0, u64::saturating_add)
     }
 
     /// Bytes of memory.
@@ -326,7 +356,8 @@ impl MachineLayout {
         self.provenance.page_size = source;
     }
 
-    fn find_memoryless(&mut self, log: &BootLog) {
+    /// Finds nodes that are online without memory, and those that are only possible.
+    pub(crate) fn find_memoryless(&mut self, log: &BootLog) {
         let with_memory = self.nodes();
         // Nodes that are shown not to have memory; which of them are online is another matter.
         let shown: BTreeSet<NodeId> =
@@ -339,8 +370,19 @@ impl MachineLayout {
                 })
                 .collect();
         let numa = &log.numa;
+        // Lines that say so beat the fallback order, which some releases print for every node that
+        // is possible.
+        let not_yet: BTreeSet<NodeId> = log
+            .figures
+            .iter()
+            .filter_map(|figure| match figure.kind {
+                FigureKind::OfflineNode { node } => Some(node),
+                _ => None,
+            })
+            .collect();
+        let fallback = &numa.fallback - &not_yet;
         let seated: BTreeSet<NodeId> = numa.cpu_nodes.union(&numa.node_data).copied().collect();
-        let told = [&numa.fallback, &seated].map(|nodes| {
+        let told = [&fallback, &seated].map(|nodes| {
             let all = nodes.iter().chain(&with_memory).copied();
             (!nodes.is_empty()).then(|| all.collect::<BTreeSet<_>>())
         });
@@ -382,6 +424,9 @@ fn refuse(log: &BootLog) -> Result<(), LayoutError> {
             | Architecture::S390x => {}
             other => return refuse(NotModelled::Architecture(other), at),
         }
+    }
+    if let Some(at) = &identity.narrow {
+        return refuse(NotModelled::Bits32, at);
     }
     if let Some(at) = &identity.xen_pv {
         return refuse(NotModelled::XenPv, at);

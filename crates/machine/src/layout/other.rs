@@ -7,7 +7,7 @@
 use memblock::{NodeId, PhysRange};
 
 use super::memory::{RangeMap, from_disjoint};
-use super::provenance::Contradiction;
+use super::provenance::{Contradiction, Disagreement};
 use super::{MachineLayout, MemoryRange, MemorySource, NodeSource, ReservedSource};
 use crate::bootlog::BootLog;
 use crate::bootlog::hints::ReservedBy;
@@ -38,9 +38,10 @@ pub(super) fn read(layout: &mut MachineLayout, log: &BootLog) -> Result<(), Layo
     Ok(())
 }
 
-/// Takes memory and reservations from the last whole dump; `false` where there is none.
+/// Takes memory and reservations from the last dump that has all of memory; `false` where there
+/// is none.
 pub(super) fn from_dump(layout: &mut MachineLayout, log: &BootLog) -> Result<bool, LayoutError> {
-    let Some(dump) = log.memblock.last_whole() else {
+    let Some(dump) = log.memblock.last_with_memory() else {
         return Ok(false);
     };
     let range = |region: &DumpRegion| MemoryRange {
@@ -56,7 +57,10 @@ pub(super) fn from_dump(layout: &mut MachineLayout, log: &BootLog) -> Result<boo
     layout.calls = log.memblock.calls_after(dump.last_line).copied().collect();
     layout.provenance.memory = MemorySource::MemblockDump;
     layout.provenance.memory_lines = Some((dump.line, dump.last_line));
-    layout.provenance.reserved = ReservedSource::MemblockDump;
+    layout.provenance.reserved = match dump.is_whole() {
+        true => ReservedSource::MemblockDump,
+        false => ReservedSource::CutDump,
+    };
     Ok(true)
 }
 
@@ -211,8 +215,19 @@ pub(super) fn single_reservations(layout: &mut MachineLayout, log: &BootLog) {
 
 /// Reports where `other`, taken from `source`, differs from the layout's memory.
 pub(super) fn contradict(layout: &mut MachineLayout, source: MemorySource, other: &[MemoryRange]) {
+    let taken = std::mem::take(&mut layout.memory);
+    contradict_between(layout, (layout.provenance.memory, &taken), (source, other));
+    layout.memory = taken;
+}
+
+/// Reports where two sources differ, the first of which was taken. Ranges are ascending.
+pub(super) fn contradict_between(
+    layout: &mut MachineLayout,
+    (source, taken): (MemorySource, &[MemoryRange]),
+    (other_source, other): (MemorySource, &[MemoryRange]),
+) {
     let mut both: RangeMap<(Says, Says)> = RangeMap::default();
-    for memory in &layout.memory {
+    for memory in taken {
         both.set(memory.range, (Some(memory.node), None));
     }
     for memory in other {
@@ -224,24 +239,31 @@ pub(super) fn contradict(layout: &mut MachineLayout, source: MemorySource, other
         );
     }
     let line = |list: &[MemoryRange], range: PhysRange| {
-        let found = list.iter().find(|memory| memory.range.overlaps(range));
-        found.or(list.first()).map_or(0, |memory| memory.line)
+        // The range there, or the one before the gap.
+        let behind = list.partition_point(|memory| memory.range.start() <= range.start());
+        list.get(behind.saturating_sub(1))
+            .map_or(0, |memory| memory.line)
     };
     let found: Vec<_> = both
         .iter()
         .filter(|(_, (taken, said))| taken != said)
-        .take(50)
-        .map(|(range, &(taken, said))| Contradiction {
-            taken: layout.provenance.memory,
-            taken_line: line(&layout.memory, range),
-            other: source,
+        .take(MAX_CONTRADICTIONS)
+        .map(|(range, &(taken_says, other_says))| Contradiction {
+            taken: source,
+            taken_line: line(taken, range),
+            other: other_source,
             other_line: line(other, range),
-            range,
-            taken_says: taken,
-            other_says: said,
+            about: Disagreement::Memory {
+                range,
+                taken: taken_says,
+                other: other_says,
+            },
         })
         .collect();
-    layout.provenance.contradictions.extend(found);
+    layout.provenance.contradict(other_source, found);
 }
+
+/// Contradictions of one source that are told; more of them say nothing new.
+const MAX_CONTRADICTIONS: usize = 50;
 
 type Says = Option<Option<NodeId>>;

@@ -4,6 +4,8 @@ use std::fmt;
 
 use memblock::{NodeId, PhysRange};
 
+use crate::error::Missing;
+
 /// What the ranges of memory were taken from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -13,6 +15,8 @@ pub enum MemorySource {
     None,
     /// The firmware's memory map and the changes that the kernel made to it.
     FirmwareMap,
+    /// UEFI's own memory map, in want of the kernel's.
+    EfiMap,
     /// A `MEMBLOCK configuration:` dump.
     MemblockDump,
     /// `memblock_add` lines.
@@ -25,6 +29,8 @@ pub enum MemorySource {
     Sysfs,
     /// `/proc/zoneinfo`.
     Zoneinfo,
+    /// `/proc/meminfo`: it says how much, never where.
+    Meminfo,
     /// `/sys/kernel/debug/memblock`.
     Debugfs,
     /// A size that someone typed.
@@ -71,6 +77,8 @@ pub enum ReservedSource {
     None,
     /// A dump and every debug line behind it: what was reserved at hand-over.
     MemblockDump,
+    /// A dump whose reservations are cut short: some of what was reserved.
+    CutDump,
     /// Single lines that report a reservation: some of what was reserved.
     SingleLines,
     /// `/proc/iomem`: what is reserved now.
@@ -113,12 +121,14 @@ macro_rules! words {
 words!(MemorySource {
     Self::None => "nothing",
     Self::FirmwareMap => "firmware map",
+    Self::EfiMap => "UEFI map",
     Self::MemblockDump => "memblock dump",
     Self::MemblockCalls => "memblock_add lines",
     Self::EarlyRanges => "early node ranges",
     Self::Iomem => "/proc/iomem",
     Self::Sysfs => "/sys/devices/system/memory",
     Self::Zoneinfo => "/proc/zoneinfo",
+    Self::Meminfo => "/proc/meminfo",
     Self::Debugfs => "memblock in debugfs",
     Self::Synthetic => "given sizes",
     Self::Toml => "layout file",
@@ -141,6 +151,7 @@ words!(NodeSource {
 words!(ReservedSource {
     Self::None => "nothing",
     Self::MemblockDump => "memblock dump",
+    Self::CutDump => "memblock dump that is cut short",
     Self::SingleLines => "single lines",
     Self::Iomem => "/proc/iomem",
     Self::Debugfs => "memblock in debugfs",
@@ -171,12 +182,32 @@ pub struct Contradiction {
     pub other: MemorySource,
     /// The line of `other`, or the first line of that source.
     pub other_line: u64,
-    /// Where they differ.
-    pub range: PhysRange,
-    /// What `taken` says: `None` no memory, else the node.
-    pub taken_says: Option<Option<NodeId>>,
-    /// What `other` says.
-    pub other_says: Option<Option<NodeId>>,
+    /// What they disagree about.
+    pub about: Disagreement,
+}
+
+/// What two sources disagree about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Disagreement {
+    /// Whether there is memory, or whose it is.
+    Memory {
+        /// Where.
+        range: PhysRange,
+        /// What the one that was taken says: `None` no memory, else the node.
+        taken: Option<Option<NodeId>>,
+        /// What the other says.
+        other: Option<Option<NodeId>>,
+    },
+    /// How much memory there is, in pages.
+    Pages {
+        /// On which node; `None` for all together.
+        node: Option<NodeId>,
+        /// What the one that was taken says.
+        taken: u64,
+        /// What the other says.
+        other: u64,
+    },
 }
 
 impl fmt::Display for Contradiction {
@@ -186,16 +217,22 @@ impl fmt::Display for Contradiction {
             Some(None) => "memory without a node".to_owned(),
             Some(Some(node)) => format!("memory of node {node}"),
         };
+        let (whereof, taken, other) = match &self.about {
+            Disagreement::Memory {
+                range,
+                taken,
+                other,
+            } => (range.to_string(), says(*taken), says(*other)),
+            Disagreement::Pages { node, taken, other } => (
+                node.map_or("all memory".to_owned(), |node| format!("node {node}")),
+                format!("{taken} pages"),
+                format!("{other} pages"),
+            ),
+        };
         write!(
             f,
-            "{}: {} (line {}) has {}, {} (line {}) has {}; the former is taken",
-            self.range,
-            self.taken,
-            self.taken_line,
-            says(self.taken_says),
-            self.other,
-            self.other_line,
-            says(self.other_says),
+            "{whereof}: {} (line {}) has {taken}, {} (line {}) has {other}; the former is taken",
+            self.taken, self.taken_line, self.other, self.other_line,
         )
     }
 }
@@ -217,6 +254,12 @@ pub struct Provenance {
     pub memoryless_from_initmem: bool,
     /// How many lines among those of the memory could not be read: that much may be missing.
     pub unreadable: u64,
+    /// Parts of a boot log that should be there and are not: it was cut, or lines were lost.
+    pub missing: Vec<Missing>,
+    /// How many messages the kernel says that it dropped.
+    pub dropped: u64,
+    /// Sources that were compared with what was taken, and in how many places they differ.
+    pub compared: Vec<(MemorySource, usize)>,
     /// What disagrees.
     pub contradictions: Vec<Contradiction>,
 }
@@ -225,6 +268,14 @@ impl Provenance {
     /// Whether `Early memory node ranges` were an input.
     pub fn uses_early_ranges(&self) -> bool {
         self.memory == MemorySource::EarlyRanges || self.nodes == NodeSource::EarlyRanges
+    }
+}
+
+impl Provenance {
+    /// Notes that `source` was compared, with what was found.
+    pub(crate) fn contradict(&mut self, source: MemorySource, found: Vec<Contradiction>) {
+        self.compared.push((source, found.len()));
+        self.contradictions.extend(found);
     }
 }
 
@@ -239,6 +290,19 @@ impl fmt::Display for Provenance {
             ", nodes from {}, reservations from {}, page size: {}",
             self.nodes, self.reserved, self.page_size
         )?;
+        for (source, differences) in &self.compared {
+            match differences {
+                0 => write!(f, "; {source} agrees")?,
+                n => write!(f, "; {source} differs in {n} places")?,
+            }
+        }
+        if !self.missing.is_empty() {
+            let names: Vec<_> = self.missing.iter().map(|part| part.name()).collect();
+            write!(f, "; not in the log: {}", names.join(", "))?;
+        }
+        if self.dropped > 0 {
+            write!(f, "; the kernel dropped {} messages", self.dropped)?;
+        }
         match self.unreadable {
             0 => Ok(()),
             1 => f.write_str("; one line of the memory could not be read: some may be missing"),

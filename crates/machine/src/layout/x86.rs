@@ -7,15 +7,21 @@
 //! Linux: `arch/x86/kernel/e820.c`, `e820__memblock_setup`; `mm/numa_memblks.c`,
 //! `numa_cleanup_meminfo`.
 
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
 use memblock::{PhysAddr, PhysRange};
 
+use super::flags;
 use super::memory::{RangeMap, from_disjoint};
 use super::other;
 use super::with_nodes;
 use super::{DeviceRange, MachineLayout, MemoryRange, NodeRange};
 use super::{MemorySource, NodeSource, ReservedSource};
 use crate::bootlog::BootLog;
-use crate::bootlog::firmware::{FirmwareMaps, FirmwareType, Map};
+use crate::bootlog::efi::EfiMap;
+use crate::bootlog::firmware::{Edit, FirmwareMaps, FirmwareType, Map, MapName};
+use crate::bootlog::numa::Affinity;
 use crate::error::LayoutError;
 use crate::location::Location;
 
@@ -24,38 +30,30 @@ const PAGE: u64 = 4096;
 
 /// Fills `layout` from `log`.
 pub(super) fn read(layout: &mut MachineLayout, log: &BootLog) -> Result<(), LayoutError> {
-    let firmware = log.firmware.last_whole().map(|map| {
-        let mut types = applied(&log.firmware, map);
-        layout.devices = devices(&types);
-        add_unaccepted_table(&mut types, &log.firmware);
-        (map, usable(&types))
-    });
     let dumped = other::from_dump(layout, log)?;
-    let filled = firmware.as_ref().map(|(map, usable)| {
-        let lines = map.entries.first().zip(map.entries.last());
-        let lines = lines.map(|(first, last)| (first.line, last.line));
-        (usable, lines)
-    });
+    let map = firmware(layout, log);
+    let source = map.as_ref().map_or(MemorySource::None, |map| map.source);
+    let filled = map.as_ref().map(|map| (&map.usable, map.lines));
     let top = match &filled {
-        Some((usable, _)) => usable.last().map(|range| range.end()),
+        Some((usable, _)) => usable.last().map(|memory| memory.range.end()),
         None => layout.memory.last().map(|memory| memory.range.end()),
     };
     nodes(layout, log, top)?;
     match (filled, dumped) {
         (Some((usable, lines)), false) => {
-            layout.provenance.memory = MemorySource::FirmwareMap;
+            layout.provenance.memory = source;
             layout.provenance.memory_lines = lines;
-            layout.memory = plain(usable, lines);
+            layout.memory.clone_from(usable);
             assign_nodes(layout);
         }
-        (Some((usable, lines)), true) => {
-            let firmware = with_nodes(&plain(usable, lines), &layout.node_ranges);
+        (Some((usable, _)), true) => {
+            let firmware = with_nodes(usable, &layout.node_ranges);
             if layout.memory.iter().all(|memory| memory.node.is_none()) {
                 assign_nodes(layout);
             } else {
                 layout.provenance.nodes = NodeSource::MemblockDump;
             }
-            other::contradict(layout, MemorySource::FirmwareMap, &firmware);
+            other::contradict(layout, source, &firmware);
         }
         (None, true) => {
             if layout.memory.iter().all(|memory| memory.node.is_none()) {
@@ -78,7 +76,84 @@ pub(super) fn read(layout: &mut MachineLayout, log: &BootLog) -> Result<(), Layo
     if layout.provenance.reserved == ReservedSource::None {
         other::single_reservations(layout, log);
     }
+    if !dumped {
+        flags::mark(layout, log);
+    }
+    if log.efi.is_whole()
+        && let Some(map) = log.firmware.first_whole()
+    {
+        contradict_efi(layout, &log.efi, map);
+    }
     Ok(())
+}
+
+/// What the firmware says is memory.
+struct Filled {
+    source: MemorySource,
+    usable: Vec<MemoryRange>,
+    lines: Option<(u64, u64)>,
+}
+
+/// The firmware's map as memblock was filled from it; where that is not whole, UEFI's own.
+fn firmware(layout: &mut MachineLayout, log: &BootLog) -> Option<Filled> {
+    if let Some(map) = log.firmware.last_whole() {
+        let mut types = applied(&log.firmware, map);
+        layout.devices = devices(&types, &log.numa.affinity);
+        add_unaccepted_table(&mut types, &log.firmware);
+        layout.taken_out = log.firmware.taken_out().collect();
+        let lines = map.entries.first().zip(map.entries.last());
+        return Some(Filled {
+            source: MemorySource::FirmwareMap,
+            usable: usable(&types),
+            lines: lines.map(|(first, last)| (first.line, last.line)),
+        });
+    }
+    // A map that the user changed is not what UEFI said.
+    let untouched = log
+        .firmware
+        .maps
+        .iter()
+        .all(|map| map.name == MapName::Bios);
+    if !log.efi.is_whole() || !untouched {
+        return None;
+    }
+    let mut types = RangeMap::default();
+    for range in log.efi.ranges.iter().filter(|range| range.usable) {
+        types.set(range.range, (FirmwareType::Ram, range.line));
+    }
+    edit(&mut types, log.firmware.edits_between(0));
+    trim_bios(&mut types);
+    let lines = log.efi.ranges.first().zip(log.efi.ranges.last());
+    Some(Filled {
+        source: MemorySource::EfiMap,
+        usable: usable(&types),
+        lines: lines.map(|(first, last)| (first.line, last.line)),
+    })
+}
+
+/// Reports where UEFI's map and the kernel's first map of it do not agree on what is memory.
+fn contradict_efi(layout: &mut MachineLayout, efi: &EfiMap, map: &Map) {
+    let memory = |range: PhysRange, line: u64| MemoryRange {
+        range,
+        node: None,
+        flags: 0,
+        line,
+    };
+    let ram = map
+        .entries
+        .iter()
+        .filter(|entry| entry.kind == FirmwareType::Ram);
+    let mut kernel: Vec<_> = ram.map(|entry| memory(entry.range, entry.line)).collect();
+    let own = efi.ranges.iter().filter(|range| range.usable);
+    let mut own: Vec<_> = own.map(|range| memory(range.range, range.line)).collect();
+    for list in [&mut kernel, &mut own] {
+        list.sort_by_key(|memory| memory.range.start());
+    }
+    other::contradict_between(
+        layout,
+        (MemorySource::FirmwareMap, &kernel),
+        (MemorySource::EfiMap, &own),
+    );
 }
 
 /// The map with all changes made to it before memblock took it over.
@@ -89,7 +164,15 @@ fn applied(maps: &FirmwareMaps, map: &Map) -> RangeMap<(FirmwareType, u64)> {
     for entry in &map.entries {
         types.set(entry.range, (entry.kind, entry.line));
     }
-    for edit in maps.edits_after(map) {
+    let last = map.entries.last().map_or(0, |last| last.line);
+    edit(&mut types, maps.edits_between(last));
+    trim_bios(&mut types);
+    types
+}
+
+/// Makes single changes to the map.
+fn edit<'a>(types: &mut RangeMap<(FirmwareType, u64)>, edits: impl Iterator<Item = &'a Edit>) {
+    for edit in edits {
         types.change(
             edit.range,
             |&(kind, line)| match edit.to {
@@ -100,14 +183,17 @@ fn applied(maps: &FirmwareMaps, map: &Map) -> RangeMap<(FirmwareType, u64)> {
             None,
         );
     }
-    // What every kernel since 3.5 does in any case; the lines that say so are only printed at
-    // the debug level, which many logs leave out.
+}
+
+/// What every kernel since 3.5 does in any case; the lines that say so are only printed at the
+/// debug level, which many logs leave out.
+#[doc(alias = "trim_bios_range")]
+fn trim_bios(types: &mut RangeMap<(FirmwareType, u64)>) {
     let keep = |&value: &(FirmwareType, u64)| (value.0 != FirmwareType::Ram).then_some(value);
     for (start, end) in [(0, PAGE), (0xa_0000, 0x10_0000)] {
         let range = PhysRange::new(PhysAddr::new(start), PhysAddr::new(end));
         types.change(range, keep, None);
     }
-    types
 }
 
 /// A confidential guest makes the table of its unaccepted memory memory itself (6.5 and later;
@@ -123,7 +209,9 @@ fn add_unaccepted_table(types: &mut RangeMap<(FirmwareType, u64)>, maps: &Firmwa
     types.set(PhysRange::from_size(start, PAGE), (FirmwareType::Ram, 0));
 }
 
-fn devices(types: &RangeMap<(FirmwareType, u64)>) -> Vec<DeviceRange> {
+/// What is memory of devices, cut where the affinity table has one range of it end: each such
+/// range is a device of its own, though the map may show neighbours as one.
+fn devices(types: &RangeMap<(FirmwareType, u64)>, affinity: &[Affinity]) -> Vec<DeviceRange> {
     let device = |(range, &(kind, line)): (PhysRange, &(FirmwareType, u64))| {
         let persistent = match kind {
             FirmwareType::Persistent(_) => true,
@@ -136,42 +224,53 @@ fn devices(types: &RangeMap<(FirmwareType, u64)>) -> Vec<DeviceRange> {
             line,
         })
     };
-    types.iter().filter_map(device).collect()
+    let edges = affinity
+        .iter()
+        .filter(|claim| claim.non_volatile)
+        .flat_map(|claim| [claim.range.start(), claim.range.end()]);
+    let edges: BTreeSet<PhysAddr> = edges.collect();
+    let mut out = Vec::new();
+    for mut device in types.iter().filter_map(device) {
+        let inside = (
+            Bound::Excluded(device.range.start()),
+            Bound::Excluded(device.range.end()),
+        );
+        for &at in edges.range(inside) {
+            let range = PhysRange::new(device.range.start(), at);
+            out.push(DeviceRange { range, ..device });
+            device.range = PhysRange::new(at, device.range.end());
+        }
+        out.push(device);
+    }
+    out
 }
 
-/// Usable ranges in whole pages; neighbours are one before they are trimmed.
-fn usable(types: &RangeMap<(FirmwareType, u64)>) -> Vec<PhysRange> {
-    let mut out: Vec<PhysRange> = Vec::new();
-    for (range, (kind, _)) in types.iter() {
-        if *kind != FirmwareType::Ram {
+/// Usable memory in whole pages, each range with the first line that says so; neighbours are one
+/// before they are trimmed.
+fn usable(types: &RangeMap<(FirmwareType, u64)>) -> Vec<MemoryRange> {
+    let mut out: Vec<MemoryRange> = Vec::new();
+    for (range, &(kind, line)) in types.iter() {
+        if kind != FirmwareType::Ram {
             continue;
         }
         match out.last_mut() {
-            Some(last) if last.end() == range.start() => {
-                *last = PhysRange::new(last.start(), range.end());
+            Some(last) if last.range.end() == range.start() => {
+                last.range = PhysRange::new(last.range.start(), range.end());
             }
-            _ => out.push(range),
+            _ => out.push(MemoryRange {
+                range,
+                node: None,
+                flags: 0,
+                line,
+            }),
         }
     }
-    out.iter()
-        .map(|range| {
-            let shift = PAGE.trailing_zeros();
-            range.pfns_inner(shift).phys(shift)
-        })
-        .filter(|range| !range.is_empty())
-        .collect()
-}
-
-/// `ranges` as memory without nodes, from the first of `lines`.
-fn plain(ranges: &[PhysRange], lines: Option<(u64, u64)>) -> Vec<MemoryRange> {
-    let line = lines.map_or(0, |lines| lines.0);
-    let memory = |&range: &PhysRange| MemoryRange {
-        range,
-        node: None,
-        flags: 0,
-        line,
-    };
-    ranges.iter().map(memory).collect()
+    let shift = PAGE.trailing_zeros();
+    for memory in &mut out {
+        memory.range = memory.range.pfns_inner(shift).phys(shift);
+    }
+    out.retain(|memory| !memory.range.is_empty());
+    out
 }
 
 /// Fills [`MachineLayout::node_ranges`]: what belongs to which node up to `top`.
@@ -254,7 +353,7 @@ fn nodes(
 fn first_usable(log: &BootLog) -> Option<PhysAddr> {
     let map = log.firmware.last_whole()?;
     let ranges = usable(&applied(&log.firmware, map));
-    ranges.first().map(|range| range.start())
+    ranges.first().map(|memory| memory.range.start())
 }
 
 fn overlap(first: &NodeRange, second: &NodeRange) -> LayoutError {

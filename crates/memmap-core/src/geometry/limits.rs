@@ -41,7 +41,11 @@ impl ZoneLimits {
                 });
                 continue;
             }
-            let end = max_zone_pfn(profile, input, options, kind, max_low).max(start);
+            let end = match options.lowest_zone_end {
+                Some(end) if limits.is_empty() => end.pfn_down(shift).min(max_low),
+                _ => max_zone_pfn(profile, input, options, kind, max_low),
+            };
+            let end = end.max(start);
             limits.push(PfnRange::new(start, end));
             start = end;
         }

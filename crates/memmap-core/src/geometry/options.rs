@@ -39,6 +39,9 @@ pub struct BootOptions {
     #[doc(alias = "zone_dma_limit")]
     #[doc(alias = "zone_dma_bits")]
     pub dma_limit: Option<PhysAddr>,
+    /// One past the last address of the lowest zone, where a platform sets it in a way of its
+    /// own; it beats [`BootOptions::dma_limit`] and what the architecture says.
+    pub lowest_zone_end: Option<PhysAddr>,
     /// One past the last frame that the kernel maps; `None`: the end of memory.
     pub max_low_pfn: Option<Pfn>,
     /// `page_ext` must be there early: nothing is deferred.

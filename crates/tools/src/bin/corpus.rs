@@ -1,8 +1,9 @@
 //! Checks a folder of boot logs: every figure that their kernels printed against ours.
 //!
-//! One line a log, what differs below it, then a summary by verdict and by kind of figure, with
-//! the reasons for what was not compared. Exit status 0 where nothing differs, 1 where something
-//! does, 2 where the folder cannot be read or there is no boot log in it.
+//! One line a log, what differs below it, then a summary by verdict, by age of the kernel and by
+//! kind of figure, with the reasons for what was not compared. `NAME.iomem.txt` and the like beside
+//! `NAME.txt` are files of the same machine and are laid beside its log. Exit status 0 where nothing
+//! differs, 1 where something does, 2 where the folder cannot be read or there is no boot log in it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use machine::check::{self, CheckReport, Tally, Verdict};
-use machine::{BootLog, MachineLayout, ReadError};
+use machine::{CombineError, MachineError, MachineLayout, ReadError};
 use tools::front;
 
 /// Checks a folder of boot logs.
@@ -23,9 +24,12 @@ struct Arguments {
     /// Say what became of every figure.
     #[arg(long)]
     all: bool,
-    /// Show candidates for what the log does not say.
+    /// Say how what the log does not say was inferred.
     #[arg(long)]
     why: bool,
+    /// List every figure that could not be known, by the rule that excuses it.
+    #[arg(long)]
+    excused: bool,
     /// Least share of equal figures among those compared, in percent, for exit status 0.
     #[arg(long, default_value_t = 100.0, value_name = "PERCENT", value_parser = front::percent,
           allow_negative_numbers = true)]
@@ -45,8 +49,10 @@ enum Outcome {
 #[derive(Default)]
 struct Summary {
     all: Tally,
+    ages: BTreeMap<(&'static str, String), Tally>,
     kinds: BTreeMap<&'static str, Tally>,
     reasons: BTreeMap<String, usize>,
+    excused: BTreeMap<&'static str, Vec<String>>,
     checked: usize,
     not_checked: usize,
     not_a_log: usize,
@@ -87,7 +93,7 @@ fn check_all(
             Outcome::Checked(found) => {
                 summary.checked += 1;
                 show(out, &name, &found.0, &found.1, arguments)?;
-                summary.add(&found.1);
+                summary.add(&name, &found.0, &found.1);
             }
             Outcome::NotChecked(why) => {
                 summary.not_checked += 1;
@@ -99,7 +105,7 @@ fn check_all(
             }
         }
     }
-    summary.print(out)?;
+    summary.print(out, arguments.excused)?;
     if summary.checked + summary.not_checked == 0 {
         let count = files.len();
         front::complain(
@@ -108,9 +114,7 @@ fn check_all(
         );
         return Ok(ExitCode::from(2));
     }
-    let compared = summary.all.equal + summary.all.differs;
-    let share = summary.all.equal as f64 * 100.0 / compared.max(1) as f64;
-    Ok(if share >= arguments.least {
+    Ok(if summary.all.equal_share() >= arguments.least {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -152,16 +156,39 @@ fn is_log(path: &Path) -> bool {
 }
 
 fn outcome(file: &Path) -> Outcome {
-    let log = match BootLog::open(file) {
-        Ok(log) => log,
-        Err(error) => return Outcome::NotALog(error.to_string()),
+    let mut files = vec![file.to_owned()];
+    let stem = file.with_extension("");
+    for kind in ["iomem", "zoneinfo", "meminfo"] {
+        let mut name = stem.clone().into_os_string();
+        name.push(format!(".{kind}.txt"));
+        let companion = PathBuf::from(name);
+        if companion.is_file() {
+            files.push(companion);
+        }
+    }
+    let read = match files.as_slice() {
+        [one] => MachineLayout::open(one).map_err(CombineError::Machine),
+        several => MachineLayout::from_files(several),
     };
-    match MachineLayout::from_log(&log) {
+    match read {
         Ok(layout) => {
             let report = check::check(&layout);
             Outcome::Checked(Box::new((layout, report)))
         }
+        Err(CombineError::Machine(MachineError::Read(error))) => {
+            Outcome::NotALog(error.to_string())
+        }
         Err(error) => Outcome::NotChecked(error.to_string()),
+    }
+}
+
+/// How old a kernel is: what must hold differs.
+fn age(layout: &MachineLayout) -> &'static str {
+    match layout.release.as_ref().map(|release| release.number()) {
+        None => "unknown",
+        Some(number) if number >= (5, 12) => "5.12 and later",
+        Some(number) if number >= (4, 0) => "4.0 to 5.11",
+        Some(_) => "before 4.0",
     }
 }
 
@@ -190,12 +217,8 @@ fn show(
         writeln!(out, "    unreadable: {problem}")?;
     }
     if arguments.why {
-        for candidate in &report.candidates {
-            writeln!(
-                out,
-                "    {}: {} of {} agree",
-                candidate.name, candidate.agree, candidate.of
-            )?;
+        for inference in &report.inferences {
+            writeln!(out, "    {inference}")?;
         }
     }
     for figure in &report.figures {
@@ -234,49 +257,63 @@ fn show(
 }
 
 impl Summary {
-    fn add(&mut self, report: &CheckReport) {
-        self.all.add(report.tally());
+    fn add(&mut self, name: &str, layout: &MachineLayout, report: &CheckReport) {
+        let tally = report.tally();
+        self.all.add(tally);
+        let arch = layout.architecture.map_or("?", |arch| arch.name());
+        let age = (age(layout), arch.to_owned());
+        self.ages.entry(age).or_default().add(tally);
         for figure in &report.figures {
-            let one = CheckReport {
-                figures: vec![figure.clone()],
-                choice: None,
-                candidates: Vec::new(),
-                error: None,
-            };
-            self.kinds.entry(figure.what).or_default().add(one.tally());
+            let kind = self.kinds.entry(figure.what).or_default();
+            kind.add(Tally::of(&figure.verdict));
             if let Verdict::CannotKnow(reason) = figure.verdict {
-                *self
-                    .reasons
-                    .entry(format!("{}: {reason}", figure.what))
-                    .or_default() += 1;
+                let text = format!("{}: {reason}", figure.what);
+                *self.reasons.entry(text).or_default() += 1;
+                let place = format!("{name}: {}: {}", figure.what, figure.at);
+                self.excused.entry(reason.rule()).or_default().push(place);
             }
         }
     }
 
-    fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+    fn print(&self, out: &mut dyn Write, excused: bool) -> io::Result<()> {
         writeln!(out)?;
         writeln!(
             out,
             "{} logs checked, {} recognised and not checked, {} no logs",
             self.checked, self.not_checked, self.not_a_log
         )?;
-        let compared = self.all.equal + self.all.differs;
         writeln!(
             out,
-            "{}; {:.2} % of {compared} compared are equal",
+            "{}; {:.2} % of {} compared are equal",
             self.all,
-            self.all.equal as f64 * 100.0 / compared.max(1) as f64
+            self.all.equal_share(),
+            self.all.equal + self.all.differs
         )?;
-        writeln!(out)?;
         writeln!(
             out,
-            "{:24} {:>7} {:>7} {:>7} {:>7}",
+            "\n{:15} {:8} {:>6} {:>6} {:>6} {:>8}  equal of",
+            "kernel", "", "equal", "differ", "input", "unknown"
+        )?;
+        writeln!(out, "{:56} compared / all but inputs", "")?;
+        for ((age, arch), tally) in &self.ages {
+            row(out, age, arch, tally)?;
+        }
+        let mut sums: BTreeMap<&str, Tally> = BTreeMap::new();
+        for ((age, _), tally) in &self.ages {
+            sums.entry(age).or_default().add(*tally);
+        }
+        for (age, tally) in &sums {
+            row(out, age, "all", tally)?;
+        }
+        writeln!(
+            out,
+            "\n{:31} {:>7} {:>7} {:>7} {:>7}",
             "figure", "equal", "differ", "input", "unknown"
         )?;
         for (kind, tally) in &self.kinds {
             writeln!(
                 out,
-                "{kind:24} {:>7} {:>7} {:>7} {:>7}",
+                "{kind:31} {:>7} {:>7} {:>7} {:>7}",
                 tally.equal, tally.differs, tally.input, tally.cannot_know
             )?;
         }
@@ -284,6 +321,28 @@ impl Summary {
         for (reason, count) in &self.reasons {
             writeln!(out, "cannot know {count:>4} × {reason}")?;
         }
+        if excused {
+            for (rule, places) in &self.excused {
+                writeln!(out, "\nrule {rule} excuses {}", places.len())?;
+                for place in places {
+                    writeln!(out, "    {place}")?;
+                }
+            }
+        }
         Ok(())
     }
+}
+
+fn row(out: &mut dyn Write, age: &str, arch: &str, tally: &Tally) -> io::Result<()> {
+    let all = tally.equal + tally.differs + tally.cannot_know;
+    writeln!(
+        out,
+        "{age:15} {arch:8} {:>6} {:>6} {:>6} {:>8}  {:>6.2} % / {:>6.2} %",
+        tally.equal,
+        tally.differs,
+        tally.input,
+        tally.cannot_know,
+        tally.equal_share(),
+        tally.equal as f64 * 100.0 / all.max(1) as f64
+    )
 }
