@@ -3,6 +3,7 @@
 //! A launcher and nothing more: what it starts lives in `examples/` and `crates/tools`, is
 //! built in release, and can be run by hand with the line that is printed first.
 
+mod fuzz;
 mod hwloc;
 mod launch;
 mod nightly;
@@ -67,6 +68,11 @@ const COMMANDS: &[Command] = &[
         name: "soak",
         about: "lives of random machines under random faults, every map checked",
         run: |args| launch::tool("soak", args),
+    },
+    Command {
+        name: "fuzz",
+        about: "fuzz the readers: [TARGET …] [--seconds N], all targets for 30 s each by default",
+        run: fuzz::run,
     },
     Command {
         name: "nightly",

@@ -1,42 +1,33 @@
 //! Bytes turned over, lines doubled, cut and swapped: nothing panics, nothing grows without end.
 //!
-//! Bounded and with a fixed seed, so that it is the same everywhere; over our own excerpts, and
-//! over a sample of a corpus where one lies beside the project.
+//! Bounded and with a fixed seed, so that it is the same everywhere; over the samples that fuzzing
+//! begins with, and over a corpus of logs where one lies beside the project. What is done with each
+//! input is what the fuzz targets do.
 
+use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use machine::{Capture, Iomem, MachineLayout, MemblockArray, ZoneInfo, check};
+use machine::{Capture, MachineLayout, check};
 
-const SEEDS: [&str; 4] = [
-    "[    0.000000] BIOS-provided physical RAM map:\n\
-     [    0.000000] BIOS-e820: [mem 0x0000000000000000-0x000000000009b7ff] usable\n\
-     [    0.000000] BIOS-e820: [mem 0x0000000000100000-0x00000002717fffff]  System RAM\n\
-     [    0.000000] BIOS-e820: [mem 0x0000000300000000-0x00000003ffffffff] persistent (type 7)\n\
-     [    0.000000] e820: update [mem 0x00000000-0x00000fff] usable ==> reserved\n\
-     [    0.000000] last_pfn = 0x271800 max_arch_pfn = 0x400000000\n\
-     [    0.000000] SRAT: Node 0 PXM 0 [mem 0x00000000-0x7fffffff]\n\
-     [    0.000000] ACPI: SRAT: Node 1 PXM 1 [mem 0x80000000-0x2ffffffff] hotplug\n\
-     [    0.000000] Zone ranges:\n\
-     [    0.000000]   DMA      [mem 0x0000000000001000-0x0000000000ffffff]\n\
-     [    0.000000]   Normal   empty\n\
-     [    0.000000] Movable zone start for each node\n\
-     [    0.000000]   Node 1: 0x0000000100000000\n\
-     [    0.000000] Early memory node ranges\n\
-     [    0.000000]   node   0: [mem 0x0000000000001000-0x000000000009afff]\n\
-     [    0.000000] On node 0 totalpages: 2561933\n\
-     [    0.000000]   DMA zone: 64 pages used for memmap\n\
-     [    0.000000]   DMA zone: 3998 pages, LIFO batch:0\n\
-     [    0.000000] On node 0, zone DMA: 101 pages in unavailable ranges\n\
-     [    0.000000] Built 2 zonelists, mobility grouping on.  Total pages: 2561933\n\
-     [    0.000000] Memory: 1K/2K available (1K init, 3K reserved, 0K cma-reserved)\n",
-    "MEMBLOCK configuration:\n memory size = 0x1 reserved size = 0x2\n memory.cnt  = 0x1\n \
-     memory[0x0]\t[0x0000000040000000-0x000000007fffffff], 0x0000000040000000 bytes on node 0 flags: 0x4\n \
-     reserved.cnt  = 0x1\n reserved[0x0]\t[0x0000000040200000-0x00000000411fffff], 0x0000000001000000 bytes flags: 0x20\n\
-     __memblock_reserve: [0x0000000050000000-0x0000000050000fff] nid=-1 flags=20 f+0x1/0x2\n\
-     memblock_remove: [0x00000000f0000000-0x0000000000000000] f+0x1/0x2\nSLUB: x\n",
-    "Node 0, zone      DMA\n        spanned  4095\n        present  3998\n  start_pfn:           1\n",
-    "00001000-0009ffff : System RAM\n  00002000-00002fff : Kernel code\n100000000-1ffffffff : System RAM\n",
+#[expect(unreachable_pub, reason = "to the fuzz targets this is a crate")]
+#[path = "../../../fuzz/src/lib.rs"]
+mod readers;
+
+/// What is done with one input.
+type Reader = fn(&[u8]);
+
+/// The fuzz targets by name.
+const READERS: [(&str, Reader); 9] = [
+    ("bootlog", readers::bootlog),
+    ("lines", readers::lines),
+    ("iomem", readers::iomem),
+    ("zoneinfo", readers::zoneinfo),
+    ("meminfo", readers::meminfo),
+    ("memblock_array", readers::memblock_array),
+    ("toml", readers::toml),
+    ("sysfs", readers::sysfs),
+    ("together", readers::together),
 ];
 
 /// Numbers in a fixed order that looks random (xorshift).
@@ -52,7 +43,7 @@ impl Random {
 }
 
 fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
-    const PIECES: [&[u8]; 14] = [
+    const PIECES: [&[u8]; 16] = [
         b"0xffffffffffffffff",
         b"99999999999999999999999",
         b"-1",
@@ -67,6 +58,8 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
         "é".as_bytes(),
         b"[    0.000000]",
         b"zone: ",
+        b"\r\n",
+        b"====\n",
     ];
     for _ in 0..1 + random.below(6) {
         let at = random.below(bytes.len() + 1);
@@ -92,64 +85,96 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Everything that reads, over the same bytes.
-fn read_all(bytes: &[u8]) {
-    if let Ok(capture) = Capture::read("mutated", bytes)
-        && let Ok(layout) = MachineLayout::from_capture(capture)
-    {
-        let _ = layout.provenance.to_string();
-        let _ = layout.memblock();
-        let report = check::check(&layout);
-        assert!(report.figures.len() <= 4 * bytes.len() + 100);
-    }
-    let _ = ZoneInfo::read("mutated", bytes);
-    let _ = Iomem::read("mutated", bytes);
-    let _ = MemblockArray::read("mutated", bytes);
-}
-
-fn run(seed: &[u8], rounds: usize, random: &mut Random) {
-    for _ in 0..rounds {
+fn run(name: &str, reader: Reader, seed: &[u8], rounds: usize, random: &mut Random) {
+    for round in 0..=rounds {
         let mut bytes = seed.to_vec();
-        mutate(&mut bytes, random);
-        let result = catch_unwind(AssertUnwindSafe(|| read_all(&bytes)));
+        if round > 0 {
+            mutate(&mut bytes, random);
+        }
+        let result = catch_unwind(AssertUnwindSafe(|| reader(&bytes)));
         assert!(
             result.is_ok(),
-            "a reader panicked over:\n{}",
+            "{name} panicked over:\n{}",
             String::from_utf8_lossy(&bytes)
         );
     }
 }
 
+/// The files of a folder, ascending.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
+    files.sort();
+    files
+}
+
 #[test]
-fn mutated_excerpts_panic_nowhere() {
+fn mutated_samples_break_no_reader() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    for seed in SEEDS {
-        run(seed.as_bytes(), 1500, &mut random);
+    let corpus = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus"));
+    for (name, reader) in READERS {
+        let samples = files(&corpus.join(name));
+        assert!(!samples.is_empty(), "{name} has no sample");
+        // Readers of folders write files for every input.
+        let rounds = match name {
+            "bootlog" | "lines" | "toml" | "meminfo" => 600,
+            _ => 120,
+        };
+        for sample in samples {
+            let bytes = std::fs::read(&sample).unwrap();
+            run(name, reader, &bytes, rounds, &mut random);
+        }
     }
 }
 
 #[test]
-fn mutated_logs_of_a_corpus_panic_nowhere() {
+fn mutated_logs_of_a_corpus_break_no_reader() {
     let folder = Path::new(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../../shared/dmesg"
     ));
-    let Ok(entries) = std::fs::read_dir(folder) else {
+    if !folder.is_dir() {
         eprintln!("SKIPPED: {} is not there", folder.display());
         return;
-    };
+    }
+    let files = files(folder);
+    assert!(!files.is_empty(), "{} is empty", folder.display());
     let mut random = Random(0x2545_f491_4f6c_dd1d);
-    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    files.sort();
     for file in files {
         let bytes = std::fs::read(&file).unwrap_or_default();
-        run(&bytes[..bytes.len().min(40_000)], 3, &mut random);
+        let front = &bytes[..bytes.len().min(40_000)];
+        run("bootlog", readers::bootlog, front, 3, &mut random);
+    }
+}
+
+#[test]
+fn what_no_kernel_prints_breaks_no_reader() {
+    let long = "[mem 0x".to_owned() + &"f".repeat(1 << 20) + "]";
+    let deep = "> ".repeat(100_000) + "[    0.000000] Zone ranges:";
+    let hostile: [Vec<u8>; 8] = [
+        Vec::new(),
+        vec![0; 100_000],
+        vec![0xff; 100_000],
+        format!("BIOS-e820: {long} usable\nnode 0: {long}\nMemTotal: {long}\n{long} : System RAM\n").into(),
+        deep.into(),
+        b"Early memory node ranges\n  node 99999: [mem 0x0-0x1]\n  node 0: [mem 0x100000000000000000-0x200000000000000000]\n".to_vec(),
+        b"Node 18446744073709551616, zone DMA\nspanned 99999999999999999999\nform = 99999999999999999999\n0: 0x0..0x1ffffffffffffffff\n".to_vec(),
+        b"\xef\xbb\xbf\x1b[31m\r\r\n\x1b[\n\x1b".to_vec(),
+    ];
+    for (name, reader) in READERS {
+        for input in &hostile {
+            let result = catch_unwind(AssertUnwindSafe(|| reader(input)));
+            assert!(
+                result.is_ok(),
+                "{name}: {:?}",
+                String::from_utf8_lossy(&input[..input.len().min(80)])
+            );
+        }
     }
 }
 
 #[test]
 fn a_hundred_thousand_ranges_are_read_in_any_order() {
-    use std::fmt::Write;
     let mut text = String::from("BIOS-provided physical RAM map:\n");
     for i in (0..100_000u64).rev() {
         let start = 0x10_0000 + i * 0x3000;
@@ -167,8 +192,12 @@ fn a_hundred_thousand_ranges_are_read_in_any_order() {
             start + 0x3fff_ffff
         );
     }
+    text.push_str("On node 0 totalpages: 5\n");
     let capture = Capture::read("many", text.as_bytes()).unwrap();
     let layout = MachineLayout::from_capture(capture).unwrap();
     assert_eq!(layout.memory.len(), 100_000);
     assert!(layout.memblock().is_ok());
+    let report = check::check(&layout);
+    assert_eq!(report.error, None);
+    assert_eq!(report.tally().differs, 1);
 }

@@ -16,7 +16,7 @@ use crate::release::Architecture;
 const FOUR_GIB_PFN: u64 = 1 << 20;
 
 /// Longest list that is aligned exactly; longer ones are compared place by place.
-const ALIGNED: usize = 3000;
+const ALIGNED: usize = 1500;
 
 /// What a figure is about: figures of one kind with equal keys speak of the same thing.
 pub(super) type Key = (&'static str, Option<NodeId>, Option<ZoneKind>);
@@ -296,6 +296,11 @@ fn unknown_where_unequal(
 
 /// Whether two figures about the same thing say the same in `part`.
 fn same(ours: &FigureKind, theirs: &FigureKind, part: Part) -> bool {
+    words(ours, part) == words(theirs, part)
+}
+
+/// Whether two entries of a list are the same.
+fn same_entry(ours: &FigureKind, theirs: &FigureKind) -> bool {
     match (ours, theirs) {
         // Kernels up to 5.13 may leave the node out.
         (
@@ -308,7 +313,7 @@ fn same(ours: &FigureKind, theirs: &FigureKind, part: Part) -> bool {
                 pages: y,
             },
         ) => a == b && x == y,
-        _ => words(ours, part) == words(theirs, part),
+        _ => ours == theirs,
     }
 }
 
@@ -341,13 +346,13 @@ fn aligned(layout: &MachineLayout, ours: &Expected, name: &'static str) -> Align
     let head = own
         .iter()
         .zip(&theirs)
-        .take_while(|(a, b)| same(a, b, Part::Whole))
+        .take_while(|(a, b)| same_entry(a, b))
         .count();
     out.found[..head].fill(true);
     let (own, rest) = (&own[head..], &theirs[head..]);
     if own.len() > ALIGNED || rest.len() > ALIGNED {
         for (at, kind) in rest.iter().enumerate() {
-            out.found[head + at] = own.get(at).is_some_and(|own| same(own, kind, Part::Whole));
+            out.found[head + at] = own.get(at).is_some_and(|own| same_entry(own, kind));
         }
         return out;
     }
@@ -355,7 +360,7 @@ fn aligned(layout: &MachineLayout, ours: &Expected, name: &'static str) -> Align
     let mut best = vec![0u16; (own.len() + 1) * width];
     for i in (0..own.len()).rev() {
         for j in (0..rest.len()).rev() {
-            best[i * width + j] = if same(own[i], rest[j], Part::Whole) {
+            best[i * width + j] = if same_entry(own[i], rest[j]) {
                 best[(i + 1) * width + j + 1] + 1
             } else {
                 best[(i + 1) * width + j].max(best[i * width + j + 1])
@@ -364,7 +369,7 @@ fn aligned(layout: &MachineLayout, ours: &Expected, name: &'static str) -> Align
     }
     let (mut i, mut j) = (0, 0);
     while i < own.len() {
-        if j < rest.len() && same(own[i], rest[j], Part::Whole) {
+        if j < rest.len() && same_entry(own[i], rest[j]) {
             out.found[head + j] = true;
             (i, j) = (i + 1, j + 1);
         } else if j < rest.len() && best[i * width + j + 1] >= best[(i + 1) * width + j] {

@@ -4,29 +4,15 @@
 //! and that follows from it is compared. Each gets a [`Verdict`]: an input proves nothing, a
 //! figure that depends on what no log tells is not guessed at, and the rest is equal or not.
 //!
-//! # What is not compared, and why
-//! * **Ranges of nodes and `Initmem`** where they were the input.
-//! * **The DMA limit of arm64**, where it is not 4 GiB: device tree or ACPI set it, and no other
-//!   line shows it. The limits of the zones above it follow and are compared.
-//! * **Pages reserved in the first zone** on x86 and what is reserved of all memory: only a log
-//!   with `memblock=debug` tells every reservation.
-//! * **Free memory when `Memory:` was printed**, and times: they are no function of the layout.
-//! * **Pages that are reserved and no memory** (4.15 to 4.19): needs every reservation.
-//! * **Zeroed pages on arm64** (4.19 to 5.11): needs which memory has no mapping.
-//! * **Everything** where the log does not tell the architecture.
-//! * **`Initmem` before 3.17 and `Memory:` before 3.11**, which meant something else.
-//!
-//! # Rules that the format of a log shows
-//! * Kernels of 5.11 to 5.13 that name a hole without a node count each zone's holes in one line,
-//!   and count from the end of each zone to the end of its section.
-//! * Kernels before 5.6 do not count the tail behind the last memory among zeroed pages (seen: not
-//!   on 5.2, but on 5.6 and 5.9).
-//! * arm64 before 5.14 gives a hole struct pages only up to the end of a pageblock that begins
-//!   in memory: it asks memblock, not the section.
+//! Which figures there are, how what a log does not say is inferred, and every rule by which a
+//! figure is taken as input or left unknown, with the machines behind it, stands in
+//! `docs/checks.md`; [`Reason::rule`] names the rule.
 
 mod compare;
 mod expect;
+mod holes;
 mod infer;
+mod reserved;
 mod warnings;
 mod words;
 

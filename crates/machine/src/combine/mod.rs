@@ -6,10 +6,11 @@
 //! `/proc/iomem`, the blocks of sysfs, `/proc/zoneinfo`. What a file is is told by its name, else by
 //! its content.
 
+mod compare;
+mod kind;
+
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-
-use memblock::{NodeId, PhysAddr, PhysRange};
 
 use crate::capture::Capture;
 use crate::debugfs::MemblockArray;
@@ -17,13 +18,15 @@ use crate::error::{LayoutError, ReadError};
 use crate::host::{self, HostError};
 use crate::iomem::Iomem;
 use crate::layout::{
-    Contradiction, Disagreement, MachineError, MachineLayout, MemoryRange, MemorySource,
-    NodeSource, ReservedSource,
+    MachineError, MachineLayout, MemoryRange, MemorySource, NodeSource, ReservedSource,
 };
 use crate::meminfo::Meminfo;
 use crate::sysfs::MemoryBlocks;
 use crate::toml::TomlError;
 use crate::zoneinfo::ZoneInfo;
+
+use compare::{compare_blocks, compare_total, compare_zones};
+use kind::Kind;
 
 /// Files that do not make a machine.
 #[derive(Debug, thiserror::Error)]
@@ -81,83 +84,6 @@ fn list(files: &[PathBuf]) -> String {
         .map(|file| file.display().to_string())
         .collect();
     names.join(", ")
-}
-
-/// What a file is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Log,
-    Iomem,
-    Zoneinfo,
-    Meminfo,
-    Memory,
-    Reserved,
-    Toml,
-    /// Known by its name, and of no use here.
-    Other,
-}
-
-impl Kind {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Log => "boot logs",
-            Self::Iomem => "/proc/iomem",
-            Self::Zoneinfo => "/proc/zoneinfo",
-            Self::Meminfo => "/proc/meminfo",
-            Self::Memory => "memblock's array of memory",
-            Self::Reserved => "memblock's array of reservations",
-            Self::Toml => "layout files",
-            Self::Other => "of no use here",
-        }
-    }
-
-    /// By the file's name; `None` where it says nothing.
-    fn by_name(file: &Path) -> Option<Self> {
-        let name = file.file_name()?.to_str()?.to_ascii_lowercase();
-        let folder = file.parent().and_then(Path::file_name);
-        let in_memblock = folder.is_some_and(|folder| folder == "memblock");
-        let plain = name
-            .strip_suffix(".txt")
-            .or_else(|| name.strip_suffix(".log"))
-            .unwrap_or(&name);
-        // `iomem`, `host.iomem`, `host.iomem.txt`; not `host-without-iomem.txt`.
-        let last = plain.rsplit('.').next().unwrap_or(plain);
-        let memblock = in_memblock || plain.ends_with(&format!("memblock.{last}"));
-        Some(match last {
-            "toml" => Self::Toml,
-            "memory" if memblock => Self::Memory,
-            "reserved" if memblock => Self::Reserved,
-            "pagetypeinfo" | "buddyinfo" | "physmem" => Self::Other,
-            "iomem" => Self::Iomem,
-            "zoneinfo" => Self::Zoneinfo,
-            "meminfo" => Self::Meminfo,
-            "dmesg" | "kern" => Self::Log,
-            _ => return None,
-        })
-    }
-
-    /// By the first line that has anything on it; a log where it is nothing else.
-    fn by_content(text: &str) -> Self {
-        let mut lines = text.lines().map(str::trim);
-        let first = lines
-            .find(|line| !line.is_empty() && !line.starts_with('#'))
-            .unwrap_or("");
-        let is_iomem = || {
-            let (range, _) = first.split_once(" : ")?;
-            let (start, end) = range.split_once('-')?;
-            let hex = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_hexdigit());
-            (hex(start) && hex(end)).then_some(())
-        };
-        let key = first.split('=').next().unwrap_or("").trim();
-        match () {
-            () if first.starts_with("MemTotal:") => Self::Meminfo,
-            () if first.starts_with("Node ") && first.contains(", zone ") => Self::Zoneinfo,
-            () if first.starts_with("[[") || key == "form" || key == "arch" => Self::Toml,
-            () if first.starts_with("0: 0x") && first.contains("..") => Self::Memory,
-            () if is_iomem().is_some() => Self::Iomem,
-            () => Self::Log,
-        }
-    }
 }
 
 /// Bytes of a file that are looked at to tell what it is.
@@ -484,123 +410,4 @@ impl Parts {
             compare_total(layout, *kib, at.line);
         }
     }
-}
-
-/// Blocks are whole: each that holds memory must be online, on the nodes of that memory.
-fn compare_blocks(layout: &mut MachineLayout, blocks: &MemoryBlocks) {
-    let size = blocks.block_size.max(1);
-    let mut found = Vec::new();
-    let mut differs = |memory: &MemoryRange, range: PhysRange, other| {
-        if found.len() < 50 {
-            found.push(Contradiction {
-                taken: layout.provenance.memory,
-                taken_line: memory.line,
-                other: MemorySource::Sysfs,
-                other_line: 0,
-                about: Disagreement::Memory {
-                    range,
-                    taken: Some(memory.node),
-                    other,
-                },
-            });
-        }
-    };
-    for memory in &layout.memory {
-        if memory.range.is_empty() {
-            continue;
-        }
-        let first = memory.range.start().get() / size;
-        let last = (memory.range.end().get() - 1) / size;
-        // Only blocks that exist or should: a range may span more numbers than there are.
-        let mut next = first;
-        for (&block, nodes) in blocks.online.range(first..=last) {
-            if block > next {
-                differs(memory, gap(memory.range, next, block, size), None);
-            }
-            let known = memory
-                .node
-                .is_none_or(|node| nodes.is_empty() || nodes.contains(&node));
-            if !known {
-                let other = nodes.first().copied();
-                differs(
-                    memory,
-                    gap(memory.range, block, block + 1, size),
-                    Some(other),
-                );
-            }
-            next = block + 1;
-        }
-        if next <= last {
-            differs(memory, gap(memory.range, next, last + 1, size), None);
-        }
-    }
-    layout.provenance.contradict(MemorySource::Sysfs, found);
-}
-
-/// The part of `range` in blocks `from` to `to` (exclusive).
-fn gap(range: PhysRange, from: u64, to: u64, size: u64) -> PhysRange {
-    let at = |block: u64| PhysAddr::new(block.saturating_mul(size));
-    let part = PhysRange::new(at(from), at(to));
-    range.intersection(part).unwrap_or(part)
-}
-
-/// Present pages of every node.
-fn compare_zones(layout: &mut MachineLayout, zones: &ZoneInfo) {
-    let shift = layout.page_size.trailing_zeros();
-    let mut nodes: Vec<NodeId> = zones.zones().iter().map(|zone| zone.node).collect();
-    nodes.extend(layout.nodes());
-    nodes.sort_unstable();
-    nodes.dedup();
-    let mut found = Vec::new();
-    for node in nodes {
-        let of_node = layout
-            .memory
-            .iter()
-            .filter(|memory| memory.node == Some(node));
-        let line = of_node.clone().next().map_or(0, |memory| memory.line);
-        let taken: u64 = of_node
-            .map(|memory| memory.range.pfns_inner(shift).len())
-            .sum();
-        let there = zones.zones().iter().filter(|zone| zone.node == node);
-        let other_line = there.clone().next().map_or(0, |zone| zone.line);
-        let other = there.map(|zone| zone.present).fold(0, u64::saturating_add);
-        if taken != other {
-            found.push(Contradiction {
-                taken: layout.provenance.memory,
-                taken_line: line,
-                other: MemorySource::Zoneinfo,
-                other_line,
-                about: Disagreement::Pages {
-                    node: Some(node),
-                    taken,
-                    other,
-                },
-            });
-        }
-    }
-    layout.provenance.contradict(MemorySource::Zoneinfo, found);
-}
-
-/// No kernel manages more than there is.
-fn compare_total(layout: &mut MachineLayout, kib: u64, other_line: u64) {
-    let shift = layout.page_size.trailing_zeros();
-    let memory = layout.memory.iter();
-    let taken: u64 = memory
-        .map(|memory| memory.range.pfns_inner(shift).len())
-        .sum();
-    let other = kib / (layout.page_size >> 10).max(1);
-    let found = (other > taken).then(|| Contradiction {
-        taken: layout.provenance.memory,
-        taken_line: layout.memory.first().map_or(0, |memory| memory.line),
-        other: MemorySource::Meminfo,
-        other_line,
-        about: Disagreement::Pages {
-            node: None,
-            taken,
-            other,
-        },
-    });
-    layout
-        .provenance
-        .contradict(MemorySource::Meminfo, found.into_iter().collect());
 }
