@@ -53,6 +53,24 @@ fn records(folder: &Path) -> Vec<Record> {
 }
 
 #[test]
+fn simulated_machines_live_the_same_life_for_the_same_seed_and_another_for_another() {
+    let sim = |seed: &str| {
+        let args = ["--machines", "2", "--steps", "12", "--seed", seed];
+        let output = example("kernel_sim").args(args).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let life = sim("7");
+    assert_eq!(sim("7"), life);
+    assert_ne!(sim("8"), life);
+    let lines = |start: &str| life.lines().filter(|line| line.starts_with(start)).count();
+    assert_eq!(
+        (lines("machine "), lines("  step "), lines("  digest ")),
+        (2, 24, 2)
+    );
+}
+
+#[test]
 fn device_memory_is_bound_in_every_way_at_every_alignment_and_place_of_its_map() {
     for (kind, align, map) in [
         ("fsdax", "4K", "mem"),

@@ -5,9 +5,11 @@
 
 mod fuzz;
 mod hwloc;
+mod install;
 mod launch;
 mod nightly;
 mod test;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -73,6 +75,26 @@ const COMMANDS: &[Command] = &[
         name: "fuzz",
         about: "fuzz the readers: [TARGET …] [--seconds N], all targets for 30 s each by default",
         run: fuzz::run,
+    },
+    Command {
+        name: "sim",
+        about: "a small simulator: machines that boot, work, grow and change, checked at every step",
+        run: |args| launch::example("kernel_sim", args),
+    },
+    Command {
+        name: "codegen",
+        about: "write the header of the C interface; --check fails where it is out of date",
+        run: |args| launch::tool("codegen", args),
+    },
+    Command {
+        name: "install",
+        about: "--prefix DIR: the C library, its header and its pkg-config file",
+        run: install::run,
+    },
+    Command {
+        name: "tidy",
+        about: "check the pages of docs against the code",
+        run: tidy::run,
     },
     Command {
         name: "nightly",

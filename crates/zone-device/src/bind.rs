@@ -57,6 +57,18 @@ pub enum BindError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceId(u64);
 
+impl DeviceId {
+    /// The device of this number; only [`Devices`] knows whether there is one.
+    pub const fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Its number, which no other device of the map ever has.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
 /// The devices that are bound to one map.
 #[derive(Debug, Default)]
 pub struct Devices {

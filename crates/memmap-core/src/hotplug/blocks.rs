@@ -123,6 +123,14 @@ impl Hotplug {
         self.allocator.pages()
     }
 
+    /// Changes the map beside the memory blocks, as devices do that come and go, and takes over what
+    /// that changed in the zones. It must stay the same map.
+    pub fn change_map<R>(&mut self, change: impl FnOnce(&mut MemoryMap) -> R) -> R {
+        let result = change(&mut self.allocator.pages);
+        self.refresh();
+        result
+    }
+
     /// Pages of a memory block.
     pub const fn block_pages(&self) -> u64 {
         self.block_pages

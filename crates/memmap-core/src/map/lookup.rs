@@ -132,18 +132,19 @@ impl MemoryMap {
                 let pfn = Pfn::new(offset / size);
                 self.pfn_valid(pfn).then_some(pfn)
             }
-            AddressSpace::Host => {
-                let address = usize::try_from(address).ok()?;
-                let (section, offset) = match self.backing.find(address) {
-                    Some((rank, offset)) => {
-                        (self.geometry().sections().by_rank(rank as u64)?, offset)
-                    }
-                    None => self.hot.find(address)?,
-                };
-                let pages = self.geometry().sections().pages_per_section();
-                Some(Pfn::new(section.0 * pages + offset as u64 / size))
-            }
+            AddressSpace::Host => self.host_page_to_pfn(usize::try_from(address).ok()?),
         }
+    }
+
+    /// The frame whose struct page holds `address` of this process.
+    pub fn host_page_to_pfn(&self, address: usize) -> Option<Pfn> {
+        let (section, offset) = match self.backing.find(address) {
+            Some((rank, offset)) => (self.geometry().sections().by_rank(rank as u64)?, offset),
+            None => self.hot.find(address)?,
+        };
+        let pages = self.geometry().sections().pages_per_section();
+        let page = offset as u64 / self.size.bytes() as u64;
+        Some(Pfn::new(section.0 * pages + page))
     }
 
     /// This process's pointer to `pfn`'s struct page. What is behind it is shared: read it by

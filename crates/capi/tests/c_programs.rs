@@ -1,0 +1,96 @@
+//! Programs in C and C++ over the header: compiled without a warning, run, and run under valgrind.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where cargo put the libraries that this test was built with.
+fn libraries() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.parent().unwrap().into()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// What a program that links the static library needs beside it.
+const SYSTEM: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lgcc_s"];
+
+/// Compiles `source`; `None`, said aloud, where there is no such compiler.
+fn compile(compiler: &str, standard: &str, source: &str, to: &Path) -> Option<PathBuf> {
+    if Command::new(compiler).arg("--version").output().is_err() {
+        eprintln!("skipped: there is no {compiler}");
+        return None;
+    }
+    let program = to.join("program");
+    let library = libraries().join("libdeferred_init_c.a");
+    assert!(library.is_file(), "{}", library.display());
+    let output = Command::new(compiler)
+        .args(["-Wall", "-Wextra", "-Werror", "-O1", "-g", standard, "-I"])
+        .arg(root().join("crates/capi/include"))
+        .arg("-o")
+        .arg(&program)
+        .arg(root().join("examples/c").join(source))
+        .arg(library)
+        .args(SYSTEM)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    Some(program)
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let wrong = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{wrong}");
+    said
+}
+
+#[test]
+fn a_simulator_in_c_runs_whole_lives_of_machines_and_valgrind_finds_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile("gcc", "-std=c11", "machines.c", folder.path()) else {
+        return;
+    };
+    let log = folder.path().join("log.txt");
+    std::fs::write(
+        &log,
+        "[    0.000000] Linux version 6.12.0-amd64 (x@y) (gcc 13) #1 SMP PREEMPT_DYNAMIC x\n\
+         [    0.000000] Command line: quiet\n\
+         [    0.000000] BIOS-provided physical RAM map:\n\
+         [    0.000000] BIOS-e820: [mem 0x0000000000000000-0x000000000009fbff] usable\n\
+         [    0.000000] BIOS-e820: [mem 0x0000000000100000-0x000000001fffffff] usable\n",
+    )
+    .unwrap();
+    let said = run(Command::new(&program).arg(&log));
+    assert!(
+        said.contains("ten machines at once are what each is alone"),
+        "{said}"
+    );
+    assert!(said.contains("zone DMA32: "), "{said}");
+
+    let valgrind = Command::new("valgrind").arg("--version").output();
+    if valgrind.is_err() {
+        eprintln!("skipped: there is no valgrind");
+        return;
+    }
+    run(Command::new("valgrind")
+        .args(["--quiet", "--error-exitcode=9", "--leak-check=full"])
+        .args(["--show-leak-kinds=definite,indirect,possible"])
+        .args(["--errors-for-leak-kinds=definite,indirect,possible"])
+        .arg(format!(
+            "--suppressions={}",
+            root().join("examples/c/valgrind.supp").display()
+        ))
+        .arg(&program));
+}
+
+#[test]
+fn the_header_is_c_plus_plus_too() {
+    let folder = tempfile::tempdir().unwrap();
+    if let Some(program) = compile("g++", "-std=c++17", "header.cc", folder.path()) {
+        run(&mut Command::new(program));
+    }
+}
