@@ -218,12 +218,13 @@ fn a_cpu_set_of_one_is_kept_to() {
     }
     let output = shell("", &one, folder.path(), "--memory 256M --rounds 1");
     said(&output, 0);
+    // A page that shows the records lies beside them.
     let file = std::fs::read_dir(folder.path())
         .unwrap()
-        .next()
-        .unwrap()
+        .map(|file| file.unwrap().path())
+        .find(|file| file.extension().is_some_and(|ending| ending == "jsonl"))
         .unwrap();
-    let records = std::fs::read_to_string(file.path()).unwrap();
+    let records = std::fs::read_to_string(file).unwrap();
     for line in records.lines() {
         let record: serde_json::Value = serde_json::from_str(line).unwrap();
         for worker in record["workers"].as_array().unwrap() {

@@ -115,7 +115,10 @@ pub enum LayoutError {
         known: Vec<Missing>,
     },
     /// A machine that is not modelled.
-    #[error("{file}: {what} is not modelled ({at})")]
+    #[error(
+        "{file}: {what} is not modelled ({at}); what is are 64-bit kernels from 3.5 on of amd64, \
+         arm64, riscv64, ppc64 and s390x"
+    )]
     NotModelled {
         /// The file.
         file: String,
@@ -126,9 +129,12 @@ pub enum LayoutError {
     },
     /// Two nodes claim the same memory.
     #[error(
-        "nodes {first} and {second} both claim {range} ({first_at}; {second_at}); one address has one node: correct the ranges"
+        "{file}: nodes {first} and {second} both claim {range} ({first_at}; {second_at}); one \
+         address has one node: correct the ranges"
     )]
     OverlappingNodes {
+        /// The file.
+        file: String,
         /// The one.
         first: NodeId,
         /// The other.
@@ -136,22 +142,25 @@ pub enum LayoutError {
         /// What both claim.
         range: PhysRange,
         /// Where the one claims it.
-        first_at: Location,
+        first_at: Box<Location>,
         /// Where the other claims it.
-        second_at: Location,
+        second_at: Box<Location>,
     },
     /// A list that the kernel keeps in order is not.
     #[error(
-        "{second}: lies below the end of the range before it ({first}); a memblock dump is in ascending order: was the log edited?"
+        "{file}: {second}: lies below the end of the range before it ({first}); a memblock dump is in \
+         ascending order: was the log edited? Take it again"
     )]
     OutOfOrder {
+        /// The file.
+        file: String,
         /// The range before.
-        first: Location,
+        first: Box<Location>,
         /// The range that lies below its end.
-        second: Location,
+        second: Box<Location>,
     },
     /// memblock refuses what the layout says.
-    #[error("{file}: memblock refuses {at}: {source}")]
+    #[error("{file}: memblock refuses {at}: {source}; correct or leave out that line")]
     Memblock {
         /// The file.
         file: String,

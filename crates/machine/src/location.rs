@@ -46,7 +46,11 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: expected {}", self.at, self.expected)
+        write!(
+            f,
+            "{}: expected {}; if the line was cut or edited, take the log again",
+            self.at, self.expected
+        )
     }
 }
 

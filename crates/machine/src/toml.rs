@@ -45,7 +45,7 @@ const FORM: u64 = 1;
 #[non_exhaustive]
 pub enum TomlError {
     /// A line is not of the form.
-    #[error("{file}: {at}: expected {expected}")]
+    #[error("{file}: {at}: expected {expected}; `boot --toml LOG` prints a layout in this form")]
     Line {
         /// The file.
         file: String,
@@ -55,7 +55,7 @@ pub enum TomlError {
         expected: &'static str,
     },
     /// A table lacks a value.
-    #[error("{file}: the table that begins on line {line} has no `{key}`")]
+    #[error("{file}: the table that begins on line {line} has no `{key}`; add `{key} = …` to it")]
     Missing {
         /// The file.
         file: String,
@@ -65,7 +65,10 @@ pub enum TomlError {
         key: &'static str,
     },
     /// The form is of a later version.
-    #[error("{file}: form {form} is later than {FORM}, which this version reads")]
+    #[error(
+        "{file}: form {form} is later than {FORM}, which this version reads; write it again with \
+         this version"
+    )]
     Form {
         /// The file.
         file: String,

@@ -54,6 +54,7 @@ pub(super) fn object(boot: &Boot, changes: &[Changed]) -> Value {
         "machine": layout.machine,
         "command_line": layout.command_line,
         "model": profile.to_string(),
+        "nearest": report.choice.nearest().to_string(),
         "provenance": layout.provenance.to_string(),
         "contradictions": text(layout.provenance.contradictions.iter().map(ToString::to_string).collect()),
         "missing": text(layout.provenance.missing.iter().map(|part| part.name().to_owned()).collect()),

@@ -54,6 +54,12 @@ pub(super) const STEPS: &[Step] = &[
         32,
         "run --release -p tools --bin soak -- --minutes 30",
     ),
+    Step::new(
+        "fuzz",
+        "every reader of the crate machine, two minutes each",
+        25,
+        "xtask fuzz --seconds 120",
+    ),
     Step::new("benches", "all criterion benches", 25, "bench -p benches"),
     Step {
         environment: &[("RUSTFLAGS", "--cfg loom")],

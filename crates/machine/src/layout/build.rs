@@ -32,6 +32,21 @@ pub struct ProfileChoice {
 }
 
 impl ProfileChoice {
+    /// The release of the presets that is nearest: the last one that is not later, or the first.
+    pub fn nearest(&self) -> KernelVersion {
+        let known = [
+            KernelVersion::V6_1,
+            KernelVersion::V6_12,
+            KernelVersion::V6_18,
+            KernelVersion::V7_3,
+        ];
+        let version = (self.version.0.major, self.version.0.minor);
+        let not_later = known
+            .iter()
+            .rfind(|known| (known.major, known.minor) <= version);
+        *not_later.unwrap_or(&KernelVersion::V6_1)
+    }
+
     /// Why node numbers have as many bits as they have.
     pub fn nodes_shift_because(&self) -> String {
         let (highest, shift) = (self.highest_node, self.profile.nodes_shift);

@@ -207,7 +207,7 @@ impl MachineLayout {
             .windows(2)
             .find(|pair| pair[0].range.overlaps(pair[1].range))
         {
-            Some(pair) => Err(other::overlapping(&pair[0], &pair[1])),
+            Some(pair) => Err(other::overlapping(&self.file, &pair[0], &pair[1])),
             None => Ok(()),
         }
     }

@@ -52,8 +52,8 @@ pub(super) fn from_dump(layout: &mut MachineLayout, log: &BootLog) -> Result<boo
     };
     layout.memory = dump.memory.regions.iter().map(range).collect();
     layout.reserved = dump.reserved.regions.iter().map(range).collect();
-    in_order(&layout.memory)?;
-    in_order(&layout.reserved)?;
+    in_order(&log.file, &layout.memory)?;
+    in_order(&log.file, &layout.reserved)?;
     layout.calls = log.memblock.calls_after(dump.last_line).copied().collect();
     layout.provenance.memory = MemorySource::MemblockDump;
     layout.provenance.memory_lines = Some((dump.line, dump.last_line));
@@ -65,15 +65,16 @@ pub(super) fn from_dump(layout: &mut MachineLayout, log: &BootLog) -> Result<boo
 }
 
 /// memblock keeps its arrays in order and without overlaps: a dump that is not was edited.
-fn in_order(ranges: &[MemoryRange]) -> Result<(), LayoutError> {
+fn in_order(file: &str, ranges: &[MemoryRange]) -> Result<(), LayoutError> {
     match ranges
         .windows(2)
         .find(|pair| pair[0].range.end() > pair[1].range.start())
     {
         None => Ok(()),
         Some(pair) => Err(LayoutError::OutOfOrder {
-            first: Location::new(pair[0].line, &pair[0].range.to_string()),
-            second: Location::new(pair[1].line, &pair[1].range.to_string()),
+            file: file.to_owned(),
+            first: Box::new(Location::new(pair[0].line, &pair[0].range.to_string())),
+            second: Box::new(Location::new(pair[1].line, &pair[1].range.to_string())),
         }),
     }
 }
@@ -146,7 +147,7 @@ pub(super) fn from_early_ranges(
     if let Err((first, second)) =
         from_disjoint(ranges.iter().map(|memory| (memory.range, memory.node)))
     {
-        return Err(overlapping(&ranges[first], &ranges[second]));
+        return Err(overlapping(&log.file, &ranges[first], &ranges[second]));
     }
     layout.memory = ranges;
     layout.memory.sort_by_key(|memory| memory.range.start());
@@ -171,7 +172,7 @@ fn mark_nomap(layout: &mut MachineLayout, log: &BootLog) {
 }
 
 /// Two ranges that overlap, as an error.
-pub(super) fn overlapping(first: &MemoryRange, second: &MemoryRange) -> LayoutError {
+pub(super) fn overlapping(file: &str, first: &MemoryRange, second: &MemoryRange) -> LayoutError {
     let node = |memory: &MemoryRange| memory.node.unwrap_or_default();
     let at = |memory: &MemoryRange| {
         Location::new(
@@ -180,11 +181,12 @@ pub(super) fn overlapping(first: &MemoryRange, second: &MemoryRange) -> LayoutEr
         )
     };
     LayoutError::OverlappingNodes {
+        file: file.to_owned(),
         first: node(first),
         second: node(second),
         range: first.range.intersection(second.range).unwrap_or_default(),
-        first_at: at(first),
-        second_at: at(second),
+        first_at: Box::new(at(first)),
+        second_at: Box::new(at(second)),
     }
 }
 

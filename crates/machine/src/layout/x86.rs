@@ -315,7 +315,7 @@ fn nodes(
     layout.provenance.nodes = source;
     let disjoint = from_disjoint(claims.iter().map(|claim| (claim.range, claim.node)));
     if let Err((first, second)) = disjoint {
-        return Err(overlap(&claims[first], &claims[second]));
+        return Err(overlap(&log.file, &claims[first], &claims[second]));
     }
     // Since 6.12 a node does not reach below the first memory; before, to address zero.
     let new = layout
@@ -356,7 +356,7 @@ fn first_usable(log: &BootLog) -> Option<PhysAddr> {
     ranges.first().map(|memory| memory.range.start())
 }
 
-fn overlap(first: &NodeRange, second: &NodeRange) -> LayoutError {
+fn overlap(file: &str, first: &NodeRange, second: &NodeRange) -> LayoutError {
     let at = |claim: &NodeRange| {
         Location::new(
             claim.line,
@@ -364,11 +364,12 @@ fn overlap(first: &NodeRange, second: &NodeRange) -> LayoutError {
         )
     };
     LayoutError::OverlappingNodes {
+        file: file.to_owned(),
         first: first.node,
         second: second.node,
         range: first.range.intersection(second.range).unwrap_or_default(),
-        first_at: at(first),
-        second_at: at(second),
+        first_at: Box::new(at(first)),
+        second_at: Box::new(at(second)),
     }
 }
 
