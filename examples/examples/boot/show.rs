@@ -221,19 +221,3 @@ fn wrapped(out: &mut impl Write, indent: usize, text: &str) -> io::Result<()> {
     }
     writeln!(out, "{line}")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_lines_are_broken_between_words_and_single_ones_are_cut() {
-        let mut out = Vec::new();
-        wrapped(&mut out, 2, &"word ".repeat(50)).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert!(text.lines().all(|line| line.chars().count() <= WIDTH));
-        assert_eq!(text.split_whitespace().count(), 50);
-        assert_eq!(cut("ééé", 2), "é…");
-        assert_eq!(cut("éé", 2), "éé");
-    }
-}

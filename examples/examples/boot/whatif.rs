@@ -207,31 +207,3 @@ fn differences(before: &Geometry, after: &Geometry) -> Vec<String> {
     }
     out
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn changes_are_read_and_what_is_none_is_refused_with_what_to_try() {
-        for text in [
-            "kernel=7.3",
-            "page=64K",
-            "movablecore=50%",
-            "kernelcore=mirror",
-            "movable_node",
-        ] {
-            assert!(text.parse::<Change>().is_ok(), "{text}");
-        }
-        for (text, said) in [
-            ("kernel=new", "like 6.12"),
-            ("page=big", "384G"),
-            ("movablecore=much", "movablecore"),
-            ("colour=red", "try kernel=7.3"),
-            ("", "try kernel=7.3"),
-        ] {
-            let error = text.parse::<Change>().unwrap_err().to_string();
-            assert!(error.contains(said), "{text}: {error}");
-        }
-    }
-}
