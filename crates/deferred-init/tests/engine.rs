@@ -417,7 +417,7 @@ fn small_sections_are_claimed_by_runs_unless_every_span_is_wanted() {
             .iter()
             .map(|r| (r.section, r.count))
             .collect();
-        // pieces of two, cut where a zone ends
-        assert_eq!(counts, [(0, 1), (1, 1), (2, 2)]);
+        // two at a time, from where a zone begins
+        assert_eq!(counts, [(0, 1), (1, 2), (3, 1)]);
     }
 }

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crossbeam::utils::CachePadded;
 use memblock::NodeId;
 use memmap_core::buddy::SectionFree;
 use tracing::{Span, debug_span, field, info_span};
@@ -42,7 +43,11 @@ pub(super) fn run(
         work,
         options,
         nodes: nodes(work, &run_span, options.spans),
-        logs: crew.seats().iter().map(|_| Mutex::default()).collect(),
+        logs: crew
+            .seats()
+            .iter()
+            .map(|_| CachePadded::default())
+            .collect(),
         end: Mutex::new(None),
     };
     let fault = match options.fault {
@@ -94,8 +99,12 @@ fn nodes(work: &Work, run_span: &Span, spans: SpanDetail) -> Vec<NodeRun> {
 }
 
 /// What one worker has done so far; its own, locked only against the report.
+///
+/// Between two sections a worker finds little in its caches: what it needs there is kept together.
 #[derive(Default)]
 struct Log {
+    // the last shard's node, its place, and when the clock started
+    last: Option<(NodeId, usize, Instant)>,
     // by the place of the node
     nodes: Vec<(Volume, u64)>,
     records: Vec<SectionRecord>,
@@ -111,7 +120,8 @@ struct Run<'a> {
     work: &'a Work,
     options: &'a RunOptions<'a>,
     nodes: Vec<NodeRun>,
-    logs: Vec<Mutex<Log>>,
+    // padded, so that no worker waits for the line of another
+    logs: Vec<CachePadded<Mutex<Log>>>,
     // why workers stop early; the first reason stays
     end: Mutex<Option<Outcome>>,
 }
@@ -158,6 +168,7 @@ impl Run<'_> {
         let stop = std::sync::atomic::AtomicBool::new(false);
         let visit = |worker: usize, piece: Piece| {
             use std::sync::atomic::Ordering;
+            let mut log = lock(&self.logs[worker]);
             for shard in self.work.shards(&piece) {
                 // Relaxed: a worker that sees it late does one shard more
                 if stop.load(Ordering::Relaxed) {
@@ -166,10 +177,12 @@ impl Run<'_> {
                 let flow = match self.options.cancel.is_cancelled() {
                     true => self.end(Outcome::Cancelled),
                     // a page writer's panic ends in there; this is for anybody's whose code it calls
-                    false => catch_unwind(AssertUnwindSafe(|| self.shard(worker, &shard, &start)))
-                        .unwrap_or_else(|payload| {
-                            self.panicked(worker, shard.sections.start, &*payload)
-                        }),
+                    false => catch_unwind(AssertUnwindSafe(|| {
+                        self.shard(worker, &shard, &start, &mut log)
+                    }))
+                    .unwrap_or_else(|payload| {
+                        self.panicked(worker, shard.sections.start, &*payload)
+                    }),
                 };
                 if flow == Flow::Stop {
                     stop.store(true, Ordering::Relaxed);
@@ -187,13 +200,20 @@ impl Run<'_> {
     }
 
     /// Writes a shard and logs it.
-    fn shard(&self, worker: usize, shard: &Shard, start: &Start) -> Flow {
-        // nodes are sorted, and there may be hundreds
-        let place = self
-            .nodes
-            .binary_search_by_key(&shard.node, |node| node.node);
-        let Ok(place) = place else {
-            return Flow::Continue;
+    fn shard(&self, worker: usize, shard: &Shard, start: &Start, log: &mut Log) -> Flow {
+        let (place, started) = match log.last {
+            Some((node, place, started)) if node == shard.node => (place, started),
+            _ => {
+                // nodes are sorted, and there may be hundreds
+                let place = self
+                    .nodes
+                    .binary_search_by_key(&shard.node, |node| node.node);
+                let (Ok(place), Some(started)) = (place, start.started()) else {
+                    return Flow::Continue;
+                };
+                log.last = Some((shard.node, place, started));
+                (place, started)
+            }
         };
         let span = match self.options.spans {
             SpanDetail::Auto => {
@@ -204,7 +224,6 @@ impl Run<'_> {
         let began = Instant::now();
         let mut pages = 0;
         let mut written = 0;
-        let mut free = Vec::new();
         let mut flow = Flow::Continue;
         for section in shard.sections.clone() {
             let one = match self.options.spans {
@@ -228,9 +247,9 @@ impl Run<'_> {
                 Ok(Some(section)) => {
                     pages += section.pages;
                     written += 1;
-                    free.extend(section.free);
+                    log.free.extend(section.free);
                 }
-                Ok(None) => lock(&self.logs[worker]).skipped += 1,
+                Ok(None) => log.skipped += 1,
                 Err(payload) => {
                     flow = self.panicked(worker, section, &*payload);
                     break;
@@ -240,10 +259,8 @@ impl Run<'_> {
         let ns = nanos(began.elapsed());
         span.record("ns", ns);
         if written > 0 {
-            let began_ns = start
-                .started()
-                .map_or(0, |started| nanos(began.saturating_duration_since(started)));
-            self.log(worker, place, shard, (pages, written), (began_ns, ns), free);
+            let began_ns = nanos(began.saturating_duration_since(started));
+            self.log(log, worker, place, shard, (pages, written), (began_ns, ns));
         }
         flow
     }
@@ -259,15 +276,13 @@ impl Run<'_> {
 
     fn log(
         &self,
+        log: &mut Log,
         worker: usize,
         place: usize,
         shard: &Shard,
         (pages, written): (u64, u64),
         (began_ns, ns): (u64, u64),
-        mut free: Vec<SectionFree>,
     ) {
-        let mut log = lock(&self.logs[worker]);
-        log.free.append(&mut free);
         if log.nodes.len() <= place {
             log.nodes.resize(place + 1, Default::default());
         }

@@ -44,22 +44,17 @@ impl Source for Shares<'_> {
                 positions: share,
             })
         });
-        Box::new(Share {
-            rest: own,
-            grain: self.work.grain(),
-        })
+        Box::new(Share(own))
     }
 }
 
-struct Share {
-    rest: Option<Piece>,
-    grain: u64,
-}
+/// All of it at once: nobody else may want a part of it.
+struct Share(Option<Piece>);
 
 impl Hand for Share {
     fn next(&mut self) -> Next {
-        match &mut self.rest {
-            Some(rest) if !rest.is_empty() => Next::Piece(split_front(rest, self.grain)),
+        match self.0.take() {
+            Some(share) if !share.is_empty() => Next::Piece(share),
             _ => Next::Done,
         }
     }
