@@ -43,6 +43,18 @@ pub(super) const STEPS: &[Step] = &[
         "run --release -p tools --bin handover",
     ),
     Step::new(
+        "tracing",
+        "what spans cost, by layer and section size",
+        5,
+        "run --release -p tools --bin tracing -- --check",
+    ),
+    Step::new(
+        "lazy",
+        "a machine of 64 TiB and 64 nodes, ready in 20 ms and 100 MB",
+        2,
+        "run --release -p tools --bin lazy -- --check",
+    ),
+    Step::new(
         "span",
         "what a long address span adds",
         2,

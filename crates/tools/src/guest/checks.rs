@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use deferred_init::engine::{Engine, Outcome, Placement, Report, RunOptions};
 use deferred_init::plan::Plan;
 use deferred_init::schedule::{self, Deque, Scheduler};
+use deferred_init::trace::{Timeline, TraceSummary, check};
 use deferred_init::workers::{ChooseError, Crew, Pinning, WorkerChoice, choose};
 use deferred_init::{CpuSet, Topology};
 use memblock::{Behaviour, Memblock, MemblockFlags, NodeId, PhysAddr, PhysRange};
@@ -14,8 +15,9 @@ use memmap_core::writers::{self, PageWriter};
 use memmap_core::{
     BackingKind, BackingOptions, BootOptions, Geometry, KernelVersion, MemoryMap, Profile,
 };
+use tracing_subscriber::layer::SubscriberExt;
 
-use super::{Shape, say};
+use super::{Shape, TRACE, say};
 
 type Verdict = Result<String, String>;
 
@@ -69,6 +71,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("remote placement is seen as remote", remote),
     ("all schedulers leave the same bytes", schedulers),
     ("all writers leave the same bytes without AVX", without_avx),
+    ("a run is traced", traced),
     ("a restricted mask is respected", restricted),
 ];
 
@@ -307,6 +310,39 @@ fn without_avx(machine: &Machine) -> Verdict {
         names.push(report.writer);
     }
     Ok(names.join(", "))
+}
+
+/// A run on all nodes leaves a timeline with a track a worker, grouped by node; it is told to who
+/// booted us, line by line.
+fn traced(machine: &Machine) -> Verdict {
+    let timeline = Timeline::new();
+    let layers = tracing_subscriber::registry().with(timeline.clone());
+    let report = tracing::subscriber::with_default(layers, || machine.placed(Placement::Bind))?;
+    let mut json = Vec::new();
+    timeline.write(&mut json).map_err(text)?;
+    let found = check(&json).map_err(text)?;
+    let homes: std::collections::BTreeSet<_> = report
+        .workers
+        .iter()
+        .map(|worker| worker.seat.node)
+        .collect();
+    let wanted = TraceSummary {
+        runs: 1,
+        nodes: machine.shape.nodes.len(),
+        sections: report.total().sections as usize,
+        workers: report.workers.len(),
+        groups: homes.len(),
+    };
+    if found != wanted {
+        return Err(format!("{found:?} instead of {wanted:?}"));
+    }
+    for line in String::from_utf8_lossy(&json).lines() {
+        say(format_args!("{TRACE} {line}"));
+    }
+    Ok(format!(
+        "{} sections on tracks of {} workers in {} groups",
+        found.sections, found.workers, found.groups
+    ))
 }
 
 /// A thread that may run on some CPUs only gets workers on those only.

@@ -9,6 +9,7 @@ mod bundle;
 mod checks;
 mod kernel;
 mod shape;
+mod timeline;
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -103,6 +104,9 @@ impl GuestError {
 
 /// What the machine prints of itself, for us.
 const MARK: &str = "@@ ";
+
+/// What a line of the machine's trace begins with.
+const TRACE: &str = "trace";
 
 /// Boots the machine and collects its verdicts; `print` gets them line by line.
 ///
@@ -229,6 +233,7 @@ fn boot(
             tail: tail.into_iter().collect::<Vec<_>>().join("\n"),
         });
     }
+    verdicts.trace(&folder().join("trace.json"), print)?;
     Ok(match verdicts.failed {
         0 => Outcome::Passed {
             checks: verdicts.checks,
@@ -246,9 +251,28 @@ struct Verdicts {
     checks: usize,
     failed: usize,
     complete: bool,
+    /// What the machine wrote of a timeline.
+    timeline: String,
 }
 
 impl Verdicts {
+    /// Keeps the machine's timeline, and holds it against the format once more: here as a file.
+    fn trace(&mut self, file: &Path, print: &mut dyn FnMut(&str)) -> Result<(), GuestError> {
+        std::fs::write(file, &self.timeline).map_err(GuestError::file(file))?;
+        self.checks += 1;
+        match timeline::verdict(file, self.timeline.as_bytes()) {
+            Ok(said) => print(&format!("ok its timeline, in {}: {said}", file.display())),
+            Err(why) => {
+                self.failed += 1;
+                print(&format!(
+                    "FAILED its timeline, in {}: {why}",
+                    file.display()
+                ));
+            }
+        }
+        Ok(())
+    }
+
     fn take(&mut self, said: &str, print: &mut dyn FnMut(&str)) {
         match said.split(' ').next() {
             Some("ok") => self.checks += 1,
@@ -258,6 +282,12 @@ impl Verdicts {
             }
             Some("end") => {
                 self.complete = true;
+                return;
+            }
+            Some(TRACE) => {
+                let line = said.strip_prefix(TRACE).unwrap_or_default();
+                self.timeline.push_str(line.trim_start());
+                self.timeline.push('\n');
                 return;
             }
             _ => {}

@@ -1,0 +1,191 @@
+//! A machine of 64 TiB and 64 nodes, lazily: how soon it is ready, in how much memory, and whether
+//! whatever is asked for is right.
+//!
+//! Ready means that geometry, map and [`Lazy`] are there and any page may be asked for. Sections that
+//! are asked for are compared, struct page by struct page, with what another page writer leaves in a
+//! map of the same machine. The same is done with more memory, and with more ranges: the first must
+//! change nothing, the second may cost what ranges cost.
+
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use deferred_init::policy::{Lazy, LazyOptions, Touched, Watermark};
+use memblock::{Behaviour, Memblock, MemblockFlags, NodeId, Pfn, PhysAddr, PhysRange};
+use memmap_core::{
+    BackingKind, BackingOptions, BootOptions, Geometry, KernelVersion, MemoryMap, Profile,
+    SectionNr, writers,
+};
+
+/// A machine of many terabytes, lazily.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Memory, in TiB; 64 at most.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=64))]
+    tebibytes: u64,
+    /// Nodes.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=64))]
+    nodes: u16,
+    /// Sections to ask for, spread over the machine.
+    #[arg(long, default_value_t = 192)]
+    ask: u64,
+    /// Fail where it is not ready in 20 ms (best of five) and in 100 MB.
+    #[arg(long)]
+    check: bool,
+}
+
+const READY: Duration = Duration::from_millis(20);
+const RESIDENT: u64 = 100_000_000;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) if arguments.check => ExitCode::FAILURE,
+        Ok(false) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("lazy: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Nodes of equal size, each in so many ranges with a hole of a section behind each.
+fn memory(tebibytes: u64, nodes: u16, ranges: u64) -> Result<Memblock, Box<dyn Error>> {
+    const SECTION: u64 = 128 << 20;
+    let mut memory = Memblock::new(Behaviour::V6_12);
+    let node_bytes = (tebibytes << 40) / u64::from(nodes) / SECTION * SECTION;
+    let range_bytes = node_bytes / ranges / SECTION * SECTION;
+    for node in 0..nodes {
+        for range in 0..ranges {
+            let start = u64::from(node) * node_bytes + range * range_bytes;
+            let hole = if ranges > 1 { SECTION } else { 0 };
+            let bytes = PhysRange::from_size(PhysAddr::new(start), range_bytes - hole);
+            memory.add_node(bytes, NodeId::new(node), MemblockFlags::empty())?;
+        }
+    }
+    Ok(memory)
+}
+
+fn map(geometry: Geometry) -> Result<MemoryMap, Box<dyn Error>> {
+    let mut backing = BackingOptions::default();
+    backing.kind = BackingKind::Mapped;
+    backing.memory_limit = Some(u64::MAX);
+    Ok(MemoryMap::new(geometry, backing)?)
+}
+
+fn geometry(memory: &Memblock) -> Result<Geometry, Box<dyn Error>> {
+    let profile = Profile::amd64(KernelVersion::V6_12);
+    Ok(Geometry::new(&profile, memory, &BootOptions::default())?)
+}
+
+/// Bytes of this process that are in memory.
+fn resident() -> Result<u64, Box<dyn Error>> {
+    let statm = std::fs::read_to_string("/proc/self/statm")?;
+    let pages: u64 = statm
+        .split(' ')
+        .nth(1)
+        .ok_or("/proc/self/statm has no second word")?
+        .parse()?;
+    Ok(pages * sys::page_size() as u64)
+}
+
+/// A machine, how long it took, and bytes that became resident meanwhile.
+fn ready(memory: &Memblock) -> Result<(Lazy, Duration, u64), Box<dyn Error>> {
+    let writer = writers::by_name("template").ok_or("there is no page writer template")?;
+    let before = resident()?;
+    let began = Instant::now();
+    let options = LazyOptions::new(writer).watermark(Watermark::NONE);
+    let lazy = Lazy::new(map(geometry(memory)?)?, options);
+    let took = began.elapsed();
+    let after = resident()?;
+    Ok((lazy, took, after.saturating_sub(before)))
+}
+
+/// The best time of five, and the most memory.
+fn best(memory: &Memblock) -> Result<(Lazy, Duration, u64), Box<dyn Error>> {
+    let (mut lazy, mut time, mut bytes) = ready(memory)?;
+    for _ in 1..5 {
+        let (next, took, more) = ready(memory)?;
+        (lazy, time, bytes) = (next, time.min(took), bytes.max(more));
+    }
+    Ok((lazy, time, bytes))
+}
+
+/// Asks for a section and compares it with what `memset` leaves; the time of asking.
+fn ask(lazy: &Lazy, other: &MemoryMap, section: SectionNr) -> Result<Duration, Box<dyn Error>> {
+    let pages = section.pfns(lazy.map().geometry().sections().pages_per_section());
+    if lazy.peek(pages.start()).is_ok() {
+        return Err(format!("section {section} is there before it was asked for").into());
+    }
+    let began = Instant::now();
+    if lazy.touch(section)? != Touched::Wrote {
+        return Err(format!("section {section} was written by nobody").into());
+    }
+    let took = began.elapsed();
+    let mut claim = other.claim(section).ok_or("it cannot be claimed")?;
+    claim.write(writers::by_name("memset").ok_or("there is no page writer memset")?);
+    claim.publish();
+    for pfn in (pages.start().get()..pages.end().get()).map(Pfn::new) {
+        if lazy.peek(pfn)? != other.read(pfn)? {
+            return Err(format!("frame {pfn} has another struct page than it should").into());
+        }
+    }
+    Ok(took)
+}
+
+fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
+    let memory = memory(arguments.tebibytes, arguments.nodes, 1)?;
+    let (lazy, time, bytes) = best(&memory)?;
+    let resident = resident()?;
+    let sections = lazy.map().geometry().sections().count();
+    let holds = time <= READY && resident <= RESIDENT;
+    println!(
+        "{} TiB, {} nodes, {sections} sections, {:.1} GiB of struct pages: ready in {:.3} ms, {:.1} MB \
+         resident ({:.1} MB of it the machine's); at most {} ms and {} MB: {}",
+        arguments.tebibytes,
+        arguments.nodes,
+        lazy.map().bytes() as f64 / f64::from(1 << 30),
+        time.as_secs_f64() * 1e3,
+        resident as f64 / 1e6,
+        bytes as f64 / 1e6,
+        READY.as_millis(),
+        RESIDENT / 1_000_000,
+        if holds { "holds" } else { "DOES NOT HOLD" },
+    );
+    for (what, tebibytes, ranges) in [
+        (
+            "a quarter of the memory",
+            arguments.tebibytes.div_ceil(4),
+            1,
+        ),
+        ("16 ranges a node", arguments.tebibytes, 16),
+        ("256 ranges a node", arguments.tebibytes, 256),
+    ] {
+        let memory = self::memory(tebibytes, arguments.nodes, ranges)?;
+        let (_, time, bytes) = best(&memory)?;
+        println!(
+            "{what}: ready in {:.3} ms, {:.1} MB more",
+            time.as_secs_f64() * 1e3,
+            bytes as f64 / 1e6
+        );
+    }
+    let other = map(geometry(&memory)?)?;
+    let mut longest = Duration::ZERO;
+    let asked = arguments.ask.clamp(1, sections);
+    for at in 0..asked {
+        // a step that meets every place inside a node; the last one is the last section
+        let rank = (at + 1) * sections / asked - 1;
+        let section = lazy.map().geometry().sections().by_rank(rank);
+        let section = section.ok_or("a section is missing")?;
+        longest = longest.max(ask(&lazy, &other, section)?);
+    }
+    println!(
+        "{asked} sections asked for, all their struct pages right; the longest took {:.3} ms",
+        longest.as_secs_f64() * 1e3
+    );
+    Ok(holds)
+}

@@ -1,0 +1,109 @@
+//! What each policy makes one wait for: time to the first usable memory and the worst uninterrupted
+//! stretch of one CPU, beside the total.
+//!
+//! `cargo run --release --example policies -- --memory 24 --trace target/policies.json`
+//!
+//! ^C stops workers at the next section; the report says what is done.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use deferred_init::Topology;
+use deferred_init::engine::{CancelToken, Engine, RunOptions};
+use deferred_init::policy::{Boot, BootOutcome, Policy, boot};
+use deferred_init::trace::{Aggregate, Timeline};
+use memblock::{Behaviour, Memblock, MemblockFlags, PhysAddr, PhysRange};
+use memmap_core::writers;
+use memmap_core::{BackingOptions, BootOptions, KernelVersion, Profile};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// Boots a machine under every policy.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Memory of the machine, in GiB, spread over the nodes of this host.
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..))]
+    memory: u64,
+    /// The policies: eager, deferred, on-demand, lazy.
+    #[arg(long, value_delimiter = ',', value_parser = policy)]
+    policies: Vec<Policy>,
+    /// Workers; all allowed CPUs by default.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Page writer.
+    #[arg(long, default_value = "template")]
+    writer: String,
+    /// Writes a timeline for Perfetto or chrome://tracing.
+    #[arg(long)]
+    trace: Option<PathBuf>,
+}
+
+fn policy(name: &str) -> Result<Policy, String> {
+    let names = Policy::ALL.map(Policy::name).join(", ");
+    Policy::by_name(name).ok_or_else(|| format!("there are {names}"))
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("policies: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<bool, Box<dyn std::error::Error>> {
+    let topology = Topology::host()?;
+    let mut memory = Memblock::new(Behaviour::V6_12);
+    let nodes = topology.nodes.len() as u64;
+    let each = ((args.memory << 30) / nodes).next_multiple_of(128 << 20);
+    for (at, node) in topology.nodes.iter().enumerate() {
+        let range = PhysRange::from_size(PhysAddr::new(at as u64 * each), each);
+        memory.add_node(range, node.id, MemblockFlags::empty())?;
+    }
+    let writer = writers::by_name(&args.writer)
+        .ok_or_else(|| format!("there is no page writer {:?}", args.writer))?;
+    let mut run = RunOptions::new(writer);
+    run.workers.threads = args.threads;
+    run.cancel = CancelToken::new();
+    let interrupted = run.cancel.clone();
+    ctrlc::set_handler(move || interrupted.cancel())?;
+
+    let (figures, timeline) = (Aggregate::new(), Timeline::new());
+    if args.trace.is_some() {
+        tracing_subscriber::registry()
+            .with(figures.clone())
+            .with(timeline.clone())
+            .try_init()?;
+    }
+    let machine = Boot {
+        engine: &Engine::new(topology),
+        kernel: &Profile::amd64(KernelVersion::V6_12),
+        memory: &memory,
+        options: BootOptions::default(),
+        backing: BackingOptions::default(),
+        run,
+    };
+    let policies = match args.policies.as_slice() {
+        [] => &Policy::ALL,
+        chosen => chosen,
+    };
+    let mut complete = true;
+    for policy in policies {
+        let (report, _) = boot(*policy, &machine)?;
+        println!("{report}");
+        complete &= report.outcome == BootOutcome::Complete;
+    }
+    if let Some(path) = &args.trace {
+        let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        timeline.write(BufWriter::new(file))?;
+        print!("{}", figures.report());
+        println!("timeline: {}", path.display());
+    }
+    Ok(complete)
+}
