@@ -3,6 +3,7 @@
 fn main() {
     kernel_writers();
     kernel_memblock();
+    c_interface();
 }
 
 /// Page initialisation in C, once per size of a struct page, with the kind of options that a
@@ -60,6 +61,22 @@ fn as_a_kernel(x86_64: bool) -> cc::Build {
         build.flag_if_supported("-mgeneral-regs-only");
     }
     build
+}
+
+/// A program over the C interface, as anybody compiles it.
+fn c_interface() {
+    const HEADERS: &str = "../crates/capi/include";
+    cc::Build::new()
+        .opt_level(2)
+        .debug(false)
+        .std("c11")
+        .warnings(true)
+        .extra_warnings(true)
+        .include(HEADERS)
+        .file("c/capi.c")
+        .compile("c_interface");
+    println!("cargo::rerun-if-changed=c/capi.c");
+    println!("cargo::rerun-if-changed={HEADERS}");
 }
 
 /// Regions in a flat array; an ordinary memmove, since a kernel has a fast one of its own.

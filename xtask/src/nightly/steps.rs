@@ -31,6 +31,12 @@ pub(super) const STEPS: &[Step] = &[
         "run --release -p tools --bin device_perf -- --check",
     ),
     Step::new(
+        "capi-perf",
+        "what C programs pay for asking the library",
+        2,
+        "run --release -p tools --bin capi_perf -- --check",
+    ),
+    Step::new(
         "overhead",
         "what the engine adds to writing",
         2,
