@@ -236,6 +236,40 @@ pub fn orders(seed: u64, contestants: usize) -> impl Iterator<Item = Vec<usize>>
     })
 }
 
+/// The median of some values with its 95 % bootstrap interval; `None` of nothing.
+///
+/// Few values give an interval too, and a wide one: it is for being shown. Verdicts go by
+/// [`Samples`], which want [`MIN_ROUNDS`].
+pub fn interval(values: &[f64], rule: &Rule) -> Option<Ratio> {
+    (!values.is_empty() && rule.resamples >= 100).then(|| bootstrap(values, rule))
+}
+
+/// The median of `above` over that of `below`, which were not measured in pairs, with its 95 %
+/// bootstrap interval: both are resampled. `None` where one has no values.
+pub fn unpaired(above: &[f64], below: &[f64], rule: &Rule) -> Option<Ratio> {
+    if above.is_empty() || below.is_empty() || rule.resamples < 100 {
+        return None;
+    }
+    let mut random = Random::new(rule.seed ^ 0x6170_6172_74);
+    let mut resampled = |values: &[f64]| {
+        let mut resample: Vec<f64> = (0..values.len())
+            .map(|_| values[random.below(values.len())])
+            .collect();
+        median(&mut resample)
+    };
+    let mut ratios: Vec<f64> = (0..rule.resamples)
+        .map(|_| resampled(above) / resampled(below))
+        .collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    let tail = rule.resamples * 25 / 1000;
+    Some(Ratio {
+        median: median(&mut above.to_vec()) / median(&mut below.to_vec()),
+        low: ratios[tail],
+        high: ratios[rule.resamples - 1 - tail],
+        rounds: above.len().min(below.len()),
+    })
+}
+
 /// Median of `paired` and the interval of the medians of resamples of it.
 fn bootstrap(paired: &[f64], rule: &Rule) -> Ratio {
     let mut random = Random::new(rule.seed ^ 0x626f_6f74);
@@ -452,6 +486,19 @@ mod tests {
                 contestants: 1
             })
         );
+    }
+
+    #[test]
+    fn what_was_not_paired_has_an_interval_of_both_sides() {
+        let rule = Rule::default();
+        let (slow, fast) = (noisy(1, 200.0, 61), noisy(2, 100.0, 80));
+        let ratio = unpaired(&slow, &fast, &rule).unwrap();
+        assert!(ratio.low < 2.0 && 2.0 < ratio.high, "{ratio:?}");
+        assert!(ratio.at_least(1.9) && ratio.at_most(2.1), "{ratio:?}");
+        assert_eq!(unpaired(&slow, &[], &rule), None);
+        let few = interval(&slow[..3], &rule).unwrap();
+        assert!(few.low < few.high && few.rounds == 3);
+        assert_eq!(interval(&[], &rule), None);
     }
 
     #[test]

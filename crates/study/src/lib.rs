@@ -2,13 +2,17 @@
 
 #![forbid(unsafe_code)]
 
+pub mod analysis;
+pub mod design;
 pub mod judge;
 pub mod merge;
 pub mod record;
 pub mod report;
+pub mod run;
 pub mod stats;
-pub mod sweep;
+pub mod summary;
 pub mod synthetic;
 pub mod table;
+pub mod words;
 
 pub use record::read;

@@ -264,7 +264,8 @@ impl SysError {
 fn advice(call: Call, Errno(errno): Errno) -> &'static str {
     match (call, errno) {
         (Call::Mmap | Call::Mprotect | Call::Madvise, libc::ENOMEM) => {
-            "ask for less, or raise the address space limit (ulimit -v) or vm.max_map_count"
+            "ask for less, or raise the address space limit (ulimit -v) or vm.max_map_count; for huge pages \
+             of the pool, vm.nr_hugepages"
         }
         (Call::Mbind | Call::MovePages, libc::ENOSYS) => {
             "this kernel has no NUMA support, or a sandbox hides it: place by first touch"

@@ -133,6 +133,19 @@ pub fn page_size() -> usize {
     })
 }
 
+/// The size of the huge pages in this host's pool, bytes; 2 MiB where it does not say.
+#[doc(alias = "Hugepagesize")]
+pub fn huge_page_size() -> usize {
+    static SIZE: OnceLock<usize> = OnceLock::new();
+    *SIZE.get_or_init(|| {
+        let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        crate::memory::meminfo(&info, "Hugepagesize")
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .filter(|bytes| bytes.is_power_of_two() && *bytes >= page_size())
+            .unwrap_or(2 << 20)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -41,7 +41,7 @@ pub use boot::{mount, power_off};
 pub use cache::{Cache, last_level_cache};
 pub use error::{Args, Call, Errno, SysError};
 pub use file::append_record;
-pub use host::{HostDescription, page_size};
+pub use host::{HostDescription, huge_page_size, page_size};
 pub use kernel_log::kernel_log;
 pub use mapping::{HugePages, Mapping};
 pub use mapping_count::{MappingCount, mapping_count, mapping_count_under};

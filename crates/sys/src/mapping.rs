@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Args, Call, SysError};
-use crate::{page_size, seam};
+use crate::{huge_page_size, page_size, seam};
 
 /// Whether the system is asked for huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -136,6 +136,49 @@ impl Mapping {
         }
         let mut committed = self.committed();
         self.protect(&range, libc::PROT_READ | libc::PROT_WRITE)?;
+        insert(&mut committed, range);
+        Ok(())
+    }
+
+    /// As [`commit`](Self::commit), with huge pages of the system's reserved pool behind the bytes; all
+    /// of them are set aside at once, so no later touch finds the pool empty.
+    ///
+    /// # Errors
+    /// [`SysError::BadRange`] where the bytes are not whole huge pages; [`SysError::Refused`]: `ENOMEM`
+    /// where the pool has not so many left, `EINVAL` or `ENODEV` where the kernel has none.
+    #[doc(alias = "MAP_HUGETLB")]
+    pub fn commit_huge(&self, range: Range<usize>) -> Result<(), SysError> {
+        let address = self.address(&range)?;
+        if address == 0 {
+            return Ok(());
+        }
+        let huge = huge_page_size();
+        if !address.is_multiple_of(huge) || !range.len().is_multiple_of(huge) {
+            return Err(SysError::BadRange {
+                start: range.start,
+                end: range.end,
+                len: self.len,
+            });
+        }
+        let mut committed = self.committed();
+        let bytes = range.len();
+        let args = || Args::Memory { address, bytes };
+        seam::call(Call::Mmap, args, || {
+            // SAFETY: 1. the range lies in this mapping, so nothing of anybody else's is replaced; 2. it
+            // is private anonymous memory as before; 3. what was written there is lost, which nobody
+            // can rely on before it is committed.
+            let at = unsafe {
+                libc::mmap(
+                    address as *mut libc::c_void,
+                    bytes,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_HUGETLB,
+                    -1,
+                    0,
+                )
+            };
+            at as libc::c_long
+        })?;
         insert(&mut committed, range);
         Ok(())
     }
@@ -452,6 +495,30 @@ mod tests {
         assert_eq!(unsafe { map.as_ptr().read() }, 0);
         map.decommit(0..page).unwrap();
         assert!(!map.is_committed(&(0..page)));
+    }
+
+    #[test]
+    fn huge_pages_of_the_pool_are_had_whole_or_refused() {
+        let huge = huge_page_size();
+        let map = Mapping::reserve_aligned(2 * huge, huge).unwrap();
+        assert!(matches!(
+            map.commit_huge(0..huge + page_size()),
+            Err(SysError::BadRange { .. })
+        ));
+        match map.commit_huge(0..huge) {
+            Ok(()) => {
+                map.populate(0..huge).unwrap();
+                assert!(map.is_committed(&(0..huge)));
+            }
+            Err(error) => {
+                assert!(!map.is_committed(&(0..huge)));
+                assert!(error.to_string().contains("nr_hugepages"), "{error}");
+                eprintln!("skipped: {error}");
+            }
+        }
+        let faults = Faults::new().fail(Call::Mmap, 1, libc::ENOMEM);
+        let _scope = faults.enter();
+        assert!(map.commit_huge(huge..2 * huge).is_err());
     }
 
     #[test]

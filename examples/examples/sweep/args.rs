@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use deferred_init::engine::Placement;
-use deferred_init::schedule::{self, Scheduler};
+use deferred_init::schedule::Scheduler;
+use examples::front::EXIT_CODES;
 use machine::size::ByteSize;
 use memmap_core::KernelVersion;
-use memmap_core::writers::{self, PageWriter};
+use memmap_core::writers::PageWriter;
 
 /// Initialises a memory map with every page writer on 1, 2, 4, … pinned threads.
 ///
@@ -47,11 +48,11 @@ pub(crate) struct Args {
 
     /// Page writers
     #[arg(long, value_name = "NAME,…", value_delimiter = ',',
-          default_value = "memset,zero,template,stream", value_parser = writer)]
+          default_value = "memset,zero,template,stream", value_parser = study::design::writer)]
     pub(crate) writers: Vec<&'static dyn PageWriter>,
 
     /// Who writes what
-    #[arg(long, value_name = "NAME", default_value = "deque", value_parser = scheduler)]
+    #[arg(long, value_name = "NAME", default_value = "deque", value_parser = study::design::scheduler)]
     pub(crate) scheduler: &'static dyn Scheduler,
 
     /// Rounds [default: 61, or as many as fit in about 100 s, at least 5]
@@ -70,6 +71,10 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) unpinned: bool,
 
+    /// Read hardware counters (cache, TLB and remote misses) where the system lets us
+    #[arg(long)]
+    pub(crate) counters: bool,
+
     /// Seed of the order of runs
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -83,22 +88,6 @@ pub(crate) struct Args {
     pub(crate) verbose: u8,
 }
 
-const EXIT_CODES: &str = "\
-Exit status:
-  0  done
-  1  interrupted, or a run failed; what was measured is printed
-  2  the arguments or the layout cannot be used
-  3  the struct pages do not fit in the memory that is available";
-
-fn writer(name: &str) -> Result<&'static dyn PageWriter, String> {
-    writers::by_name(name).ok_or_else(|| {
-        unknown(
-            "page writer",
-            writers::all().iter().map(|writer| writer.name()),
-        )
-    })
-}
-
 fn kernel(text: &str) -> Result<KernelVersion, String> {
     let version: KernelVersion = text.parse().map_err(|error| format!("{error}"))?;
     let modelled = KernelVersion::new(4, 0)..=KernelVersion::V7_3;
@@ -108,13 +97,6 @@ fn kernel(text: &str) -> Result<KernelVersion, String> {
             "{version} is not modelled; name one from 4.0 to 7.3"
         )),
     }
-}
-
-fn scheduler(name: &str) -> Result<&'static dyn Scheduler, String> {
-    schedule::by_name(name).ok_or_else(|| {
-        let names = schedule::all().iter().map(|scheduler| scheduler.name());
-        unknown("scheduler", names)
-    })
 }
 
 fn placement(name: &str) -> Result<Placement, String> {

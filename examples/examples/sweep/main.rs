@@ -1,38 +1,32 @@
 //! Initialises a memory map with every page writer on 1, 2, 4, … pinned threads.
 
 mod args;
-mod input;
-mod output;
 mod report;
 mod say;
 
-use std::io::ErrorKind;
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
 use deferred_init::Topology;
 use deferred_init::engine::CancelToken;
-use deferred_init::plan::Plan;
-use deferred_init::workers::{Pinning, Spread, WorkerChoice, choose};
-use memmap_core::{BackingOptions, MapError, MemoryMap};
-use study::record::{Host, Layout};
-use study::sweep::{self, Design, Rounds, Summary, SweepError};
+use deferred_init::workers::{Pinning, choose};
+use examples::front::{self, FAILED, Failure, unsaid, unusable};
+use examples::keep::Keep;
+use examples::machines::{self, Input, InputError};
+use study::analysis::Analysis;
+use study::design::{Design, Machine, Pages, Place, Rounds, Threads};
+use study::record::Host;
+use study::run::{self, Conditions, Study};
 
 use args::Args;
-use input::Input;
-use output::Output;
 
 /// What an automatic number of rounds may take.
 const BUDGET: Duration = Duration::from_secs(100);
 
-const FAILED: u8 = 1;
-const UNUSABLE: u8 = 2;
-const NO_ROOM: u8 = 3;
-
 fn main() -> ExitCode {
     let args = Args::parse();
-    say::subscribe(args.verbose);
+    front::subscribe(args.verbose);
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err((status, message)) => {
@@ -44,92 +38,77 @@ fn main() -> ExitCode {
     }
 }
 
-type Failure = (u8, String);
-
-/// Nobody reads what we print any more, or it cannot be kept.
-fn unsaid(error: std::io::Error) -> Failure {
-    match error.kind() {
-        ErrorKind::BrokenPipe => (examples::CLOSED_PIPE, String::new()),
-        _ => (FAILED, format!("stdout: {error}")),
-    }
-}
-
-fn unusable(error: impl ToString) -> Failure {
-    (UNUSABLE, error.to_string())
-}
-
 fn run(args: &Args) -> Result<(), Failure> {
     // before any thread is pinned: the topology asks for the mask that we were given
-    let topology = say::topology().map_err(unusable)?;
-    let design = design(args, &topology)?;
-    let Input { layout, geometry } = Input::of(args).map_err(unusable)?;
+    let topology = front::topology().map_err(unusable)?;
+    let conditions = Conditions {
+        pinning: match args.unpinned {
+            true => Pinning::BestEffort,
+            false => Pinning::Required,
+        },
+        oversubscribe: args.oversubscribe,
+        counters: args.counters,
+        ..Conditions::default()
+    };
+    let design = design(args, &topology, conditions)?;
+    let input = layout(args)
+        .and_then(|layout| Input::of(layout, args.kernel))
+        .map_err(unusable)?;
     let mut out = std::io::stdout().lock();
-    say::layout(&mut out, &layout, &geometry).map_err(unsaid)?;
-    let plan = Plan::new(&geometry).map_err(unusable)?;
-
-    let began = Instant::now();
-    let mut map = MemoryMap::new(geometry, BackingOptions::default()).map_err(|error| {
-        let status = match error {
-            MapError::TooLittleMemory { .. } => NO_ROOM,
-            _ => UNUSABLE,
-        };
-        (status, error.to_string())
-    })?;
-    let map_time = began.elapsed();
-    let described = Layout::of(say::source(&layout).to_owned(), layout.memory_bytes(), &map);
+    front::layout(&mut out, &input.layout, &input.geometry).map_err(unsaid)?;
+    let machines = [input.machine().map_err(unusable)?];
 
     let cancel = CancelToken::new();
     let interrupted = cancel.clone();
     ctrlc::set_handler(move || interrupted.cancel())
-        .map_err(|error| (FAILED, format!("^C could not be caught, which takes a thread: {error}; raise ulimit -u or the pids limit of the cgroup")))?;
+        .map_err(|error| (FAILED, format!("^C could not be caught: {error}")))?;
 
-    let mut output = Output::new(
-        &args.out,
-        design.name.clone(),
-        described,
-        map_time,
-        Host::read(&topology),
-        args.placement.name(),
-    )
-    .map_err(|error| unusable(format!("{}: {error}", args.out.display())))?;
-
-    let result = sweep::run(topology, &mut map, &plan, &design, &cancel, &mut output);
-    output.finish();
-    let measured = result.map_err(|error| match error {
-        SweepError::Engine(_) | SweepError::Empty => unusable(error),
-        error => (FAILED, error.to_string()),
-    })?;
-    let summary = Summary::of(&measured, args.seed);
-    say::result(&mut out, &layout, &measured, &summary, output.path()).map_err(unsaid)?;
-    if summary.rounds > 0 {
-        report::write(&mut out, output.path())?;
+    let path = args.out.join(format!("{}.jsonl", design.name));
+    let mut keep = Keep::begin(&path).map_err(unusable)?;
+    let study = Study {
+        design: &design,
+        machines: &machines,
+        host: Host::read(&topology),
+        topology,
+        conditions,
+        session: 0,
+        fill: None,
+    };
+    let result = run::run(study, &cancel, &mut keep);
+    keep.finish();
+    let ended = result.map_err(front::ended)?;
+    let analysis = Analysis::of(&keep.records);
+    say::result(&mut out, &input.layout, &keep, &analysis, ended).map_err(unsaid)?;
+    if !keep.records.is_empty() {
+        report::write(&mut out, keep.path())?;
     }
-    if cancel.is_cancelled() {
+    if ended.cancelled {
         return Err((
             FAILED,
-            "interrupted; the table shows the rounds that were whole".into(),
+            "interrupted; the table shows what was measured".into(),
         ));
     }
     Ok(())
 }
 
-fn design<'a>(args: &Args, topology: &Topology) -> Result<Design<'a>, Failure> {
-    let pinning = match args.unpinned {
-        true => Pinning::BestEffort,
-        false => Pinning::Required,
-    };
-    let threads = match args.threads.as_slice() {
-        [] => sweep::doubling(topology.allowed_cpus.len()),
-        threads => distinct(threads, |threads| *threads),
-    };
+fn layout(args: &Args) -> Result<machine::MachineLayout, InputError> {
+    if let Some(file) = &args.layout {
+        return machines::of_log(file);
+    }
+    if let Some(memory) = args.memory {
+        return machines::made_up(memory, args.nodes);
+    }
+    if args.node.is_empty() {
+        return machines::this_host();
+    }
+    machines::of_ranges(&args.node)
+}
+
+fn design(args: &Args, topology: &Topology, conditions: Conditions) -> Result<Design, Failure> {
     // every number of threads is looked at before hours are spent on the first
-    for &threads in &threads {
-        let wishes = WorkerChoice {
-            oversubscribe: args.oversubscribe,
-            pinning,
-            ..WorkerChoice::threads(threads)
-        };
-        choose(topology, &wishes)
+    for &threads in &args.threads {
+        let wishes = deferred_init::workers::WorkerChoice::threads(threads);
+        choose(topology, &conditions.allow(wishes))
             .map_err(|error| unusable(format!("--threads {threads}: {error}")))?;
     }
     let seconds = SystemTime::now()
@@ -138,21 +117,27 @@ fn design<'a>(args: &Args, topology: &Topology) -> Result<Design<'a>, Failure> {
         .as_secs();
     Ok(Design {
         name: format!("sweep-{seconds}-{}", std::process::id()),
-        threads,
-        writers: distinct(&args.writers, |writer| writer.name()),
-        scheduler: args.scheduler,
-        placement: args.placement,
-        spread: Spread::default(),
-        pinning,
-        oversubscribe: args.oversubscribe,
-        huge_pages: match args.huge_pages {
-            true => sys::HugePages::Always,
-            false => sys::HugePages::default(),
-        },
+        seed: args.seed,
         rounds: args.rounds.map_or(Rounds::Within(BUDGET), |rounds| {
             Rounds::Exactly(rounds as usize)
         }),
-        seed: args.seed,
+        reference: None,
+        machine: Machine::Host,
+        threads: match args.threads.as_slice() {
+            [] => vec![Threads::PowersOfTwo],
+            threads => distinct(threads, |threads| *threads)
+                .into_iter()
+                .map(Threads::Count)
+                .collect(),
+        },
+        placements: vec![Place::By(args.placement)],
+        schedulers: vec![args.scheduler],
+        writers: distinct(&args.writers, |writer| writer.name()),
+        pages: vec![match args.huge_pages {
+            true => Pages::Transparent,
+            false => Pages::System,
+        }],
+        ..Design::default()
     })
 }
 

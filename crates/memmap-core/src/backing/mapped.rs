@@ -25,6 +25,8 @@ pub(super) struct Mapped {
     section_bytes: usize,
     first: u64,
     runs: Vec<SectionRun>,
+    /// What is committed, in bytes of the mapping: whole pages of the kind behind it.
+    committed: Vec<Range<usize>>,
 }
 
 impl Mapped {
@@ -54,22 +56,41 @@ impl Mapped {
             span: len as u64,
             source,
         };
-        let mapped = Self {
-            mapping: Mapping::reserve_aligned(len, HUGE).map_err(refused)?,
+        let page = match options.huge_pages {
+            HugePages::Reserved => sys::huge_page_size(),
+            _ => page_size(),
+        };
+        let reserved = len.next_multiple_of(page);
+        let mut mapped = Self {
+            mapping: Mapping::reserve_aligned(reserved, HUGE.max(page)).map_err(refused)?,
             section_bytes,
             first,
             runs,
+            committed: Vec::new(),
         };
         for run in &mapped.runs {
-            let bytes = mapped.bytes(run.first.0, run.count);
+            let mut bytes = mapped.bytes(run.first.0, run.count);
+            bytes.start -= bytes.start % page;
+            bytes.end = bytes.end.next_multiple_of(page);
+            // sections of two runs may lie on one page
+            match mapped.committed.last_mut() {
+                Some(last) if last.end >= bytes.start => last.end = bytes.end,
+                _ => mapped.committed.push(bytes),
+            }
+        }
+        for bytes in &mapped.committed {
+            if options.huge_pages == HugePages::Reserved {
+                mapped.mapping.commit_huge(bytes.clone()).map_err(refused)?;
+                continue;
+            }
             mapped.mapping.commit(bytes.clone()).map_err(refused)?;
             let wish = match options.huge_pages {
-                HugePages::System => Ok(()),
-                HugePages::Always => mapped.mapping.huge_pages(bytes, sys::HugePages::Always),
-                HugePages::Never => mapped.mapping.huge_pages(bytes, sys::HugePages::Never),
+                HugePages::System | HugePages::Reserved => sys::HugePages::System,
+                HugePages::Always => sys::HugePages::Always,
+                HugePages::Never => sys::HugePages::Never,
             };
             // A system without huge pages refuses the wish; that changes no byte.
-            drop(wish);
+            drop(mapped.mapping.huge_pages(bytes.clone(), wish));
         }
         Ok(mapped)
     }
@@ -116,10 +137,8 @@ impl Mapped {
 
     /// Takes the memory behind all sections; they read as zero afterwards.
     pub(super) fn discard(&mut self) -> Result<(), SysError> {
-        for at in 0..self.runs.len() {
-            let run = self.runs[at];
-            let bytes = self.bytes(run.first.0, run.count);
-            self.mapping.discard(bytes)?;
+        for bytes in &self.committed {
+            self.mapping.discard(bytes.clone())?;
         }
         Ok(())
     }

@@ -54,6 +54,9 @@ pub enum HugePages {
     Always,
     /// Forbidden.
     Never,
+    /// Those of the host's reserved pool, or no map at all (one address range only).
+    #[doc(alias = "hugetlb")]
+    Reserved,
 }
 
 /// Which addresses struct pages hold.
@@ -127,6 +130,8 @@ impl Backing {
             BackingKind::Mapped => Memory::Mapped(Mapped::new(sections, words, options)?),
             BackingKind::Auto => match Mapped::new(sections, words, options) {
                 Ok(mapped) => Memory::Mapped(mapped),
+                // the heap has no huge pages of the pool
+                Err(error) if options.huge_pages == HugePages::Reserved => return Err(error),
                 Err(_) => heap()?,
             },
         };
@@ -362,8 +367,9 @@ fn check_memory(
             Ok(())
         };
     }
+    // huge pages of the pool are no available memory, and are had or refused at once
     #[cfg(feature = "std")]
-    {
+    if options.huge_pages != HugePages::Reserved {
         let available = sys::available_memory();
         if needed > available.bytes {
             let bound = alloc::string::ToString::to_string(&available);

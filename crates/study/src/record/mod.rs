@@ -17,7 +17,7 @@ mod schema;
 mod store;
 
 use deferred_init::engine::{NodePlacement, NodeReport, SectionRecord, WorkerReport};
-use memmap_core::MemoryMap;
+use memmap_core::Geometry;
 use serde::{Deserialize, Serialize};
 
 pub use host::{BootInit, Host, HostNode, Mitigation};
@@ -244,22 +244,18 @@ impl Record {
 }
 
 impl Layout {
-    /// What `map` is a map of: a machine with `memory` bytes that was read from `source`.
-    pub fn of(source: String, memory: u64, map: &MemoryMap) -> Self {
-        let geometry = map.geometry();
+    /// What a map of `geometry` holds: a machine with `memory` bytes that was read from `source`.
+    pub fn of(source: String, memory: u64, geometry: &Geometry) -> Self {
         let sections = geometry.sections();
+        let nodes = geometry.nodes().iter().filter(|node| node.has_memory());
         Self {
             source,
-            profile: map.profile().to_string(),
+            profile: geometry.profile().to_string(),
             memory,
-            nodes: geometry
-                .nodes()
-                .iter()
-                .filter(|node| node.has_memory())
-                .count() as u64,
+            nodes: nodes.count() as u64,
             sections: sections.count(),
             pages: sections.count() * sections.pages_per_section(),
-            page_struct_bytes: map.struct_page_size().bytes() as u64,
+            page_struct_bytes: u64::from(geometry.profile().struct_page_bytes),
         }
     }
 }
