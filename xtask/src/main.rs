@@ -32,6 +32,11 @@ const COMMANDS: &[Command] = &[
         run: |args| launch::tool("report", args),
     },
     Command {
+        name: "study",
+        about: "study how it scales: run, plan, show, compare, model (see --help)",
+        run: |args| launch::example("numa_study", args),
+    },
+    Command {
         name: "test",
         about: "run all tests",
         run: test::run,

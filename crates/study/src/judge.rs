@@ -250,7 +250,7 @@ pub fn unpaired(above: &[f64], below: &[f64], rule: &Rule) -> Option<Ratio> {
     if above.is_empty() || below.is_empty() || rule.resamples < 100 {
         return None;
     }
-    let mut random = Random::new(rule.seed ^ 0x6170_6172_74);
+    let mut random = Random::new(rule.seed ^ 0x61_7061_7274);
     let mut resampled = |values: &[f64]| {
         let mut resample: Vec<f64> = (0..values.len())
             .map(|_| values[random.below(values.len())])

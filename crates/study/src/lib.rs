@@ -3,9 +3,12 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod compare;
 pub mod design;
 pub mod judge;
+pub mod matrix;
 pub mod merge;
+pub mod model;
 pub mod record;
 pub mod report;
 pub mod run;

@@ -23,9 +23,9 @@ pub enum CellsError {
     #[error("{settings}: {source}")]
     Workers {
         /// The settings.
-        settings: Settings,
+        settings: Box<Settings>,
         /// Why not.
-        source: ChooseError,
+        source: Box<ChooseError>,
     },
     /// There is nothing to do.
     #[error("a study needs at least one value of every factor")]
@@ -133,8 +133,8 @@ impl Design {
         for contestant in runs.contestants() {
             choose(topology, &allow(contestant.workers())).map_err(|source| {
                 CellsError::Workers {
-                    settings: contestant.settings.clone(),
-                    source,
+                    settings: Box::new(contestant.settings.clone()),
+                    source: Box::new(source),
                 }
             })?;
         }

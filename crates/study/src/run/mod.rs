@@ -160,7 +160,7 @@ pub enum StudyError {
         /// The run.
         settings: Box<Settings>,
         /// Why not.
-        source: EngineError,
+        source: Box<EngineError>,
     },
     /// A run did not end well.
     #[error("{settings}: {outcome}")]
@@ -168,7 +168,7 @@ pub enum StudyError {
         /// The run.
         settings: Box<Settings>,
         /// How it ended.
-        outcome: Outcome,
+        outcome: Box<Outcome>,
     },
     /// The observer refused.
     #[error("the record of a run could not be kept: {0}")]
@@ -385,14 +385,14 @@ impl Runner<'_> {
             .run(map, plan, &options)
             .map_err(|source| StudyError::Engine {
                 settings: settings(),
-                source,
+                source: Box::new(source),
             })?;
         match report.outcome {
             Outcome::Complete => Ok(Some(report)),
             Outcome::Cancelled => Ok(None),
             ref outcome => Err(StudyError::Run {
                 settings: settings(),
-                outcome: outcome.clone(),
+                outcome: Box::new(outcome.clone()),
             }),
         }
     }

@@ -115,7 +115,7 @@ impl Runner<'_> {
             Err(source) => {
                 return Err(StudyError::Engine {
                     settings: Box::new(first.settings.clone()),
-                    source,
+                    source: Box::new(source),
                 });
             }
         };
@@ -128,7 +128,7 @@ impl Runner<'_> {
             ref outcome => {
                 return Err(StudyError::Run {
                     settings: Box::new(first.settings.clone()),
-                    outcome: outcome.clone(),
+                    outcome: Box::new(outcome.clone()),
                 });
             }
         }

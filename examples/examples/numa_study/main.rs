@@ -1,0 +1,219 @@
+//! Studies how initialising a memory map scales over threads, nodes, placement and strategy.
+
+mod args;
+mod model;
+mod show;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+use deferred_init::engine::CancelToken;
+use deferred_init::workers::Pinning;
+use examples::front::{self, FAILED, Failure, unsaid, unusable};
+use examples::keep::Keep;
+use examples::machines::{self, Input};
+use study::design::{Design, Machine, Rounds};
+use study::record::Host;
+use study::run::{self, Conditions, Estimate, Study, fill_by_name};
+
+use args::{Asked, Cli, Command, Run};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match &cli.command {
+        Command::Run(args) => run(args),
+        Command::Plan(asked) => plan(asked),
+        Command::Show { file } => show::study(file),
+        Command::Compare { a, b } => show::compare(a, b),
+        Command::Model(args) => model::run(args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((status, message)) => {
+            if !message.is_empty() {
+                eprintln!("numa_study: {message}");
+            }
+            ExitCode::from(status)
+        }
+    }
+}
+
+/// A study that could begin.
+struct Ready {
+    topology: deferred_init::Topology,
+    design: Design,
+    machines: Vec<run::Machine>,
+    conditions: Conditions,
+    estimate: Estimate,
+}
+
+fn ready(asked: &Asked) -> Result<Ready, Failure> {
+    // before any thread is pinned: the topology asks for the mask that we were given
+    let topology = front::topology().map_err(unusable)?;
+    let design = design(asked)?;
+    let conditions = Conditions {
+        pinning: match asked.unpinned {
+            true => Pinning::BestEffort,
+            false => Pinning::Required,
+        },
+        oversubscribe: asked.oversubscribe,
+        counters: !asked.no_counters,
+        ..Conditions::default()
+    };
+    let mut made = Vec::new();
+    let layouts = match &design.machine {
+        Machine::Host => vec![machines::this_host()],
+        Machine::Log(file) => vec![machines::of_log(file)],
+        Machine::MadeUp { nodes } => design
+            .memory
+            .iter()
+            .map(|memory| machines::made_up(*memory, *nodes))
+            .collect(),
+    };
+    for layout in layouts {
+        let input = layout
+            .and_then(|layout| Input::of(layout, None))
+            .map_err(unusable)?;
+        made.push(input.machine().map_err(unusable)?);
+    }
+    let estimate = run::estimate(&design, &topology, &made, conditions).map_err(unusable)?;
+    Ok(Ready {
+        topology,
+        design,
+        machines: made,
+        conditions,
+        estimate,
+    })
+}
+
+/// The study file, with what flags change of it.
+fn design(asked: &Asked) -> Result<Design, Failure> {
+    fn take<T: Clone>(into: &mut Vec<T>, values: &[T]) {
+        if !values.is_empty() {
+            into.clear();
+            into.extend_from_slice(values);
+        }
+    }
+    let mut design = match &asked.study {
+        Some(file) => Design::read(file).map_err(unusable)?,
+        None => Design::default(),
+    };
+    if let Some(name) = &asked.name {
+        // the same rule as in a file
+        let text = format!("name = {name:?}\n");
+        design.name = Design::parse("--name", &text).map_err(unusable)?.name;
+    }
+    if let Some(repeats) = asked.repeats {
+        design.rounds = Rounds::Exactly(repeats as usize);
+    }
+    design.seed = asked.seed.unwrap_or(design.seed);
+    design.combine = asked.factors.unwrap_or(design.combine);
+    design.matrix |= asked.matrix;
+    take(&mut design.threads, &asked.threads);
+    take(&mut design.nodes, &asked.nodes);
+    take(&mut design.placements, &asked.placement);
+    take(&mut design.schedulers, &asked.scheduler);
+    take(&mut design.policies, &asked.policy);
+    take(&mut design.writers, &asked.writer);
+    take(&mut design.pages, &asked.pages);
+    take(&mut design.memory, &asked.memory);
+    let nodes = asked.machine_nodes;
+    if let Some(file) = &asked.layout {
+        design.machine = Machine::Log(file.clone());
+        design.memory.clear();
+    } else if !asked.memory.is_empty() || nodes.is_some() {
+        if design.memory.is_empty() {
+            return Err(unusable(
+                "--machine-nodes: a made-up machine needs --memory, such as 64G",
+            ));
+        }
+        let before = match design.machine {
+            Machine::MadeUp { nodes } => nodes,
+            _ => 1,
+        };
+        design.machine = Machine::MadeUp {
+            nodes: nodes.unwrap_or(before),
+        };
+    }
+    Ok(design)
+}
+
+fn plan(asked: &Asked) -> Result<(), Failure> {
+    let ready = ready(asked)?;
+    let mut out = std::io::stdout().lock();
+    show::plan(
+        &mut out,
+        &ready.design,
+        &ready.topology,
+        &ready.machines,
+        ready.conditions,
+        &ready.estimate,
+    )
+}
+
+fn run(args: &Run) -> Result<(), Failure> {
+    front::subscribe(args.verbose);
+    let ready = ready(&args.asked)?;
+    let design = &ready.design;
+    eprintln!("{}: {}", design.name, ready.estimate);
+
+    let cancel = CancelToken::new();
+    let interrupted = cancel.clone();
+    ctrlc::set_handler(move || interrupted.cancel())
+        .map_err(|error| (FAILED, format!("^C could not be caught: {error}")))?;
+
+    let path = args.out.join(format!("{}.jsonl", design.name));
+    let host = Host::read(&ready.topology);
+    let mut keep = match args.resume {
+        true => Keep::resume(&path, &design.name, &design.fingerprint()).map_err(unusable)?,
+        false => Keep::begin(&path).map_err(unusable)?,
+    };
+    same_host(&path, &keep, &host);
+    let fill = keep
+        .records
+        .iter()
+        .find_map(|record| fill_by_name(record.fill.as_deref()?));
+    let study = Study {
+        design,
+        machines: &ready.machines,
+        topology: ready.topology,
+        host,
+        conditions: ready.conditions,
+        session: keep.session(),
+        fill,
+    };
+    let result = run::run(study, &cancel, &mut keep);
+    keep.finish();
+    let ended = result.map_err(front::ended)?;
+    show::records(&mut std::io::stdout().lock(), &keep.records, &path).map_err(unsaid)?;
+    match ended.cancelled {
+        true => Err((
+            FAILED,
+            "interrupted; go on with the same command and --resume".into(),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// A study that goes on elsewhere is no study of one host.
+fn same_host(path: &Path, keep: &Keep, host: &Host) {
+    let Some(record) = keep.records.last() else {
+        return;
+    };
+    let then = &record.host;
+    for (what, then, now) in [
+        ("processor", &then.cpu, &host.cpu),
+        ("kernel", &then.kernel, &host.kernel),
+        ("host", &then.name, &host.name),
+        ("commit", &then.commit, &host.commit),
+    ] {
+        if then != now {
+            eprintln!(
+                "warning: {}: its last record is of {what} `{then}`, this is `{now}`: runs before and \
+                 after are of two machines or programs",
+                path.display()
+            );
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Studies as a user runs them: killed, resumed, refused, planned, compared.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use study::record::{Record, read};
+
+/// The built example; cargo builds all examples before it runs these tests.
+fn numa_study(args: &[&str]) -> Command {
+    let test = std::env::current_exe().unwrap();
+    let mut path: PathBuf = test.parent().unwrap().parent().unwrap().into();
+    path.extend(["examples", "numa_study"]);
+    let mut command = Command::new(path);
+    command.args(args);
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const SMALL: &[&str] = &[
+    "run",
+    "--name",
+    "small",
+    "--memory",
+    "256M",
+    "--threads",
+    "1",
+    "--repeats",
+    "60",
+    "--unpinned",
+    "--pages",
+    "system,hugetlb",
+];
+
+fn run(folder: &Path, more: &[&str]) -> Output {
+    let out = folder.to_str().unwrap();
+    let args = [SMALL, &["--out", out], more].concat();
+    numa_study(&args).output().unwrap()
+}
+
+fn records(folder: &Path) -> Vec<Record> {
+    read(&folder.join("small.jsonl")).unwrap().records
+}
+
+fn keys(records: &[Record]) -> Vec<(String, String, study::record::Key)> {
+    let mut keys: Vec<_> = records
+        .iter()
+        .map(|record| (record.study.clone(), record.design.clone(), record.key()))
+        .collect();
+    keys.sort();
+    keys
+}
+
+#[test]
+fn a_study_that_was_killed_and_resumed_has_every_record_of_one_that_was_not() {
+    let (killed, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let output = run(whole.path(), &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let expected = keys(&records(whole.path()));
+    // two kinds of pages × (reference, limit, two writers) × rounds
+    assert_eq!(expected.len(), 2 * 4 * 60);
+
+    let mut sessions = 0;
+    for stop_at in [30, 200] {
+        let file = killed.path().join("small.jsonl");
+        let args = [
+            SMALL,
+            &["--resume", "--out", killed.path().to_str().unwrap()],
+        ]
+        .concat();
+        let mut child = numa_study(&args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = || std::fs::read(&file).map_or(0, |all| all.split(|b| *b == b'\n').count());
+        while lines() < stop_at && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        // SIGKILL: nothing can be tidied up
+        let ended = child.kill();
+        let status = child.wait().unwrap();
+        let found = records(killed.path()).len();
+        assert!(
+            found < expected.len(),
+            "it was over before it was killed: {status} {ended:?}"
+        );
+        sessions += 1;
+        // what a write that was cut short would have left
+        use std::io::Write;
+        let mut torn = std::fs::OpenOptions::new()
+            .append(true)
+            .open(&file)
+            .unwrap();
+        torn.write_all(b"{\"schema\":2,\"study\":\"sma").unwrap();
+    }
+    let output = run(killed.path(), &["--resume"]);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("the last record is torn"), "{said}");
+    let found = records(killed.path());
+    assert_eq!(keys(&found), expected, "every key, and each once");
+    let last = found.iter().map(|record| record.session).max();
+    assert_eq!(last, Some(sessions));
+    assert_eq!(read(&killed.path().join("small.jsonl")).unwrap().torn, None);
+}
+
+#[test]
+fn huge_pages_of_the_pool_are_had_or_visibly_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let args = [
+        "run",
+        "--name",
+        "small",
+        "--memory",
+        "256M",
+        "--threads",
+        "1",
+        "--repeats",
+        "1",
+    ];
+    let more = ["--unpinned", "--pages", "hugetlb", "--out", out];
+    let output = numa_study(&[&args[..], &more].concat()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let records = records(folder.path());
+    assert_eq!(records.len(), 4);
+    for record in &records {
+        match &record.refused {
+            Some(why) => assert!(
+                why.contains("nr_hugepages") && record.write_ns == 0,
+                "{why}"
+            ),
+            None => assert!(record.huge_bytes > Some(0) && record.write_ns > 0),
+        }
+    }
+}
+
+#[test]
+fn a_study_is_not_begun_twice_nor_gone_on_with_as_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = |more: &[&str]| {
+        let out = folder.path().to_str().unwrap();
+        let small = [
+            "run",
+            "--name",
+            "small",
+            "--memory",
+            "256M",
+            "--threads",
+            "1",
+            "--unpinned",
+        ];
+        numa_study(&[&small[..], &["--out", out], more].concat())
+            .output()
+            .unwrap()
+    };
+    assert!(args(&["--repeats", "1"]).status.success());
+    let again = args(&["--repeats", "1"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(
+        text(&again.stderr).contains("--resume"),
+        "{}",
+        text(&again.stderr)
+    );
+    let other = args(&["--repeats", "2", "--resume"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(
+        text(&other.stderr).contains("has changed"),
+        "{}",
+        text(&other.stderr)
+    );
+}
+
+#[test]
+fn a_bad_study_file_is_answered_with_every_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.toml");
+    std::fs::write(
+        &file,
+        "repeats = 0\ncolour = 1\n[vary]\nwriter = [\"pencil\"]\n",
+    )
+    .unwrap();
+    let output = numa_study(&["run", file.to_str().unwrap()])
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for line in [
+        "line 1: repeats",
+        "line 2: there is no `colour`",
+        "line 4: writer: `pencil`",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    assert!(said.matches("allowed:").count() >= 3, "{said}");
+}
+
+#[test]
+fn plans_comparisons_and_predictions_are_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = numa_study(&["plan", "--memory", "256M", "--threads", "1", "--unpinned"])
+        .output()
+        .unwrap();
+    let said = text(&plan.stdout);
+    assert!(plan.status.success(), "{}", text(&plan.stderr));
+    assert!(
+        said.contains("[vary]") && said.contains("244 runs in 61 rounds"),
+        "{said}"
+    );
+
+    let out = folder.path().to_str().unwrap();
+    let small = [
+        "run",
+        "--name",
+        "small",
+        "--memory",
+        "256M",
+        "--threads",
+        "1",
+        "--repeats",
+        "2",
+    ];
+    let done = numa_study(&[&small[..], &["--unpinned", "--matrix", "--out", out]].concat())
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let said = text(&done.stdout);
+    assert!(said.contains("rate of initialisation"), "a matrix: {said}");
+    assert!(
+        text(&done.stderr).contains("runs in 2 rounds"),
+        "an estimate before it starts"
+    );
+    let file = folder.path().join("small.jsonl");
+    let file = file.to_str().unwrap();
+    let compared = numa_study(&["compare", file, file]).output().unwrap();
+    assert!(text(&compared.stdout).contains("no verdict: too few rounds"));
+
+    let by_hand = [
+        "model",
+        "--core-rate",
+        "5",
+        "--node-rate",
+        "40",
+        "--predict",
+        "all",
+    ];
+    let predicted = numa_study(&by_hand).output().unwrap();
+    let said = text(&predicted.stdout);
+    assert!(predicted.status.success(), "{}", text(&predicted.stderr));
+    assert!(
+        said.contains("epyc-nps4") && said.contains("extrapolates:"),
+        "{said}"
+    );
+    let wrong = numa_study(&["show", "/no/such/file"]).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
+fn help_names_every_exit_status() {
+    for command in ["run", "plan", "show", "compare", "model"] {
+        let output = numa_study(&[command, "--help"]).output().unwrap();
+        let said = text(&output.stdout);
+        for status in 0..=3 {
+            assert!(
+                said.contains(&format!("\n  {status}  ")),
+                "{command}: {said}"
+            );
+        }
+    }
+}
