@@ -27,7 +27,7 @@ pub(crate) fn plan(
         .runs(topology, &memory, |wishes| conditions.allow(wishes))
         .map_err(unusable)?;
     let mut say = || {
-        write!(out, "{design}\n")?;
+        writeln!(out, "{design}")?;
         for stretch in &runs.stretches {
             writeln!(
                 out,

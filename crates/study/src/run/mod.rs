@@ -200,7 +200,7 @@ pub fn run(
         true => Counting::open(),
         false => Counting::absent("not asked for"),
     };
-    if let Some(why) = counting.why_absent() {
+    if let Some(why) = counting.why_absent().filter(|_| conditions.counters) {
         observer.note(&format!("hardware counters: {why}"));
     }
     let mut runner = Runner {
