@@ -8,6 +8,29 @@
 //! What was taken as *input* is always said ([`Provenance`]): a figure that was an input proves
 //! nothing when it is found again in the output.
 //!
+//! # From a log to a geometry
+//! ```
+//! use machine::{BootLog, MachineLayout};
+//! use memmap_core::{Geometry, ZoneKind};
+//!
+//! let log = "\
+//! [    0.000000] Linux version 6.12.0-amd64 (x@y) (gcc 13) #1 SMP PREEMPT_DYNAMIC x
+//! [    0.000000] Command line: quiet
+//! [    0.000000] BIOS-provided physical RAM map:
+//! [    0.000000] BIOS-e820: [mem 0x0000000000000000-0x000000000009fbff] usable
+//! [    0.000000] BIOS-e820: [mem 0x0000000000100000-0x000000001fffffff] usable
+//! ";
+//! let layout = MachineLayout::from_log(&BootLog::read("dmesg.txt", log.as_bytes())?)?;
+//! let geometry = Geometry::new(
+//!     &layout.profile(),
+//!     &layout.memblock()?,
+//!     &layout.boot_options(),
+//! )?;
+//! let kinds: Vec<ZoneKind> = geometry.populated_zones().map(|(_, zone)| zone.kind).collect();
+//! assert_eq!(kinds, [ZoneKind::Dma, ZoneKind::Dma32]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Nothing in a file can panic this crate, and memory use is bounded by a constant times the
 //! size of the input.
 

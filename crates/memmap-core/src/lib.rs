@@ -3,6 +3,52 @@
 //! From a kernel's [`Profile`] and the memory of a machine (a `Memblock`) this crate derives
 //! what Linux would have built at boot: zones, nodes, sections, holes, and the struct pages.
 //!
+//! # From memory to an allocated page
+//! A [`Geometry`] is plain data: what lies where, with no memory behind it. A [`MemoryMap`] has the
+//! memory; whoever holds a [`Claim`] on a section writes it, by any of the [`writers`]. The
+//! [`buddy`] allocator then takes the section over.
+//!
+//! ```
+//! use memblock::{Behaviour, Memblock, MemblockFlags, NodeId, PhysAddr, PhysRange};
+//! use memmap_core::buddy::{
+//!     Allocator, HandOver, ListHeads, MigrateType, NodeDistances, Request,
+//! };
+//! use memmap_core::{
+//!     BackingOptions, BootOptions, Geometry, KernelVersion, MemoryMap, Profile, ZoneKind, writers,
+//! };
+//!
+//! let mut memory = Memblock::new(Behaviour::V7_3);
+//! let range = PhysRange::from_size(PhysAddr::new(0), 256 << 20);
+//! memory.add_node(range, NodeId::new(0), MemblockFlags::empty())?;
+//!
+//! let profile = Profile::amd64(KernelVersion::V7_3);
+//! let geometry = Geometry::new(&profile, &memory, &BootOptions::default())?;
+//! let (node, zone) = geometry.populated_zones().last().expect("it has memory");
+//! assert_eq!((node.present, zone.kind), (65_536, ZoneKind::Dma32));
+//!
+//! let map = MemoryMap::new(geometry.clone(), BackingOptions::default())?;
+//! let heads = ListHeads::default();
+//! let allocator = Allocator::new(map, &geometry, NodeDistances::default(), heads);
+//! let plan = HandOver::new(&geometry);
+//! for section in geometry.sections().iter() {
+//!     let mut claim = allocator.pages().claim(section).expect("nobody else claims");
+//!     let free = claim.write_and_hand_over(&writers::Stream::DETECT, &plan);
+//!     claim.publish();
+//!     allocator.join(&plan, &free);
+//! }
+//!
+//! let pfn = allocator.alloc_pages(Request {
+//!     order: 3,
+//!     node: NodeId::new(0),
+//!     zone: zone.index,
+//!     migrate: MigrateType::Movable,
+//! })?;
+//! assert_eq!(allocator.pages().read(pfn)?.refcount(), 1);
+//! allocator.free_pages(pfn, 3)?;
+//! assert_eq!(allocator.check(), []);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Features: `std` (default) for the mapped backing and run-time detection; without it the crate
 //! needs `alloc` only.
 
