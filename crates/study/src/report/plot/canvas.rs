@@ -138,7 +138,7 @@ pub(crate) fn draw(
         .map(|(body, _)| body)
         .ok_or_else(|| wrong("no svg element"))?;
     Ok(html! {
-        svg class="plot" role="img" aria-label=(about)
+        svg class="plot" role="img" aria-label=(about) width=(width)
             viewBox={ "0 0 " (size.0) " " (size.1) } xmlns="http://www.w3.org/2000/svg" {
             (PreEscaped(body))
             @for hit in &hits {

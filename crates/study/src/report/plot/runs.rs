@@ -25,6 +25,24 @@ pub(crate) struct Dot {
     pub(crate) outlier: bool,
 }
 
+/// At most so many dots on a page.
+const DOTS: usize = 4000;
+
+/// Leaves out what cannot be told apart, but no outlier; how many of how many are left where some
+/// went.
+pub(crate) fn thin(dots: Vec<Dot>) -> (Vec<Dot>, Option<(usize, usize)>) {
+    let all = dots.len();
+    let step = all.div_ceil(DOTS).max(1);
+    let kept: Vec<Dot> = dots
+        .into_iter()
+        .enumerate()
+        .filter(|(at, dot)| dot.outlier || at % step == 0)
+        .map(|(_, dot)| dot)
+        .collect();
+    let note = (kept.len() < all).then_some((kept.len(), all));
+    (kept, note)
+}
+
 /// All runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Runs<'a> {
@@ -75,5 +93,31 @@ impl Runs<'_> {
                 }
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_very_many_runs_every_outlier_is_left() {
+        let dots = |count: usize| -> Vec<Dot> {
+            let dot = |order| Dot {
+                name: "x".into(),
+                ink: Ink::Series(0),
+                order,
+                round: 0,
+                ratio: 1.0,
+                outlier: order % 1001 == 7,
+            };
+            (0..count).map(dot).collect()
+        };
+        let (few, note) = thin(dots(DOTS));
+        assert_eq!((few.len(), note), (DOTS, None));
+        let (kept, note) = thin(dots(10 * DOTS));
+        assert_eq!(note, Some((kept.len(), 10 * DOTS)));
+        assert!(kept.len() <= DOTS + 40);
+        assert_eq!(kept.iter().filter(|dot| dot.outlier).count(), 40);
     }
 }

@@ -1,17 +1,17 @@
 //! Figures of contestants, and their curves.
 //!
-//! What is compared is compared within a round, by the judging rule; where there are too few rounds
-//! for it, medians stand without intervals.
+//! What may be said is the analysis's; here it is put into rows and curves. Where there are too few
+//! rounds for intervals, medians stand alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::super::plot::canvas::Marker;
 use super::super::plot::ink::Ink;
 use super::super::plot::lines::{Point, Series};
-use super::host::bytes;
-use crate::judge::{MIN_ROUNDS, Rule, Samples};
-use crate::record::{Record, Role, Settings};
-use crate::stats;
+use super::host::{bytes, count};
+use crate::analysis::{Against, Analysis, Cell};
+use crate::judge::MIN_ROUNDS;
+use crate::record::{Layout, Role, Settings};
 
 /// A figure with its 95 % interval, where there is one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,6 +46,7 @@ pub(in crate::report) struct Group {
     pub(in crate::report) note: String,
     /// What the figures rest on.
     pub(in crate::report) basis: String,
+    /// By threads, the limit first.
     pub(in crate::report) rows: Vec<Row>,
     pub(in crate::report) time: Vec<Series>,
     pub(in crate::report) speed_up: Vec<Series>,
@@ -54,112 +55,84 @@ pub(in crate::report) struct Group {
     pub(in crate::report) rate: Vec<Series>,
 }
 
-/// All but threads and writer.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Condition {
-    memory: u64,
-    nodes: Vec<u64>,
-    placement: String,
-    scheduler: String,
-    policy: String,
-    pages: String,
+/// A machine and all settings but threads and writer.
+type Condition = (u64, Settings);
+
+fn condition(cell: &Cell) -> Condition {
+    let settings = Settings {
+        threads: 0,
+        writer: String::new(),
+        ..cell.settings.clone()
+    };
+    (cell.memory, settings)
 }
 
-impl Condition {
-    fn of(record: &Record) -> Self {
-        let settings = record.settings.clone();
-        Self {
-            memory: record.layout.memory,
-            nodes: settings.nodes,
-            placement: settings.placement,
-            scheduler: settings.scheduler,
-            policy: settings.policy,
-            pages: settings.pages,
-        }
-    }
-
-    /// Whether a limit under `self` is the limit of cells under `other`: who takes which section
-    /// when is no matter of the memory.
-    fn is_limit_of(&self, other: &Self) -> bool {
-        (self.memory, &self.nodes, &self.placement, &self.pages)
-            == (other.memory, &other.nodes, &other.placement, &other.pages)
-    }
-}
-
-/// Times by round, ns.
-pub(super) type Times = BTreeMap<u64, f64>;
-
-/// A contestant's times.
-pub(super) struct Contestant<'r> {
-    pub(super) threads: u64,
-    pub(super) series: String,
-    pub(super) limit: bool,
-    pub(super) times: Times,
-    pub(super) example: &'r Record,
-}
-
-/// The groups of one host's records, with the contestants that they are of.
-pub(super) fn groups<'r>(host: &str, records: &[&'r Record]) -> Vec<(Group, Vec<Contestant<'r>>)> {
-    let cells = || records.iter().filter(|record| record.role == Role::Cell);
-    let conditions: BTreeSet<Condition> = cells().map(|record| Condition::of(record)).collect();
-    let several = conditions.len() > 1;
+/// The groups of one host's records; `layouts` has the layout of each machine.
+pub(super) fn groups(host: &str, analysis: &Analysis, layouts: &[&Layout]) -> Vec<Group> {
+    let conditions: BTreeSet<Condition> = analysis.asked().map(condition).collect();
     conditions
         .iter()
-        .filter_map(|condition| group(host, records, condition, several))
+        .map(|of| group(host, analysis, layouts, of, conditions.len() > 1))
         .collect()
 }
 
-fn group<'r>(
+fn group(
     host: &str,
-    records: &[&'r Record],
-    condition: &Condition,
+    analysis: &Analysis,
+    layouts: &[&Layout],
+    of: &Condition,
     several: bool,
-) -> Option<(Group, Vec<Contestant<'r>>)> {
-    let contestants = contestants(records, condition);
-    let example = contestants
-        .iter()
-        .find(|contestant| !contestant.limit)?
-        .example;
-    let rows: Vec<Row> = contestants
-        .iter()
-        .filter_map(|contestant| row(contestant, &contestants))
+) -> Group {
+    let mut cells: Vec<&Cell> = analysis
+        .asked()
+        .filter(|cell| condition(cell) == *of)
         .collect();
-    let layout = &example.layout;
-    let rounds: BTreeSet<u64> = contestants
+    let limits: Vec<&Cell> = cells
         .iter()
-        .flat_map(|contestant| contestant.times.keys().copied())
+        .filter_map(|cell| analysis.limit(cell))
         .collect();
-    let settings = Settings {
-        threads: 0,
-        ..example.settings.clone()
-    };
-    let group = Group {
+    for limit in limits {
+        if !cells.iter().any(|known| std::ptr::eq(*known, limit)) {
+            cells.push(limit);
+        }
+    }
+    let mut rows: Vec<Row> = cells
+        .iter()
+        .filter_map(|cell| row(analysis, cell))
+        .collect();
+    rows.sort_by(|one, other| {
+        let order = |row: &Row| (row.threads, !row.limit);
+        (order(one), &one.series).cmp(&(order(other), &other.series))
+    });
+    let (memory, settings) = of;
+    let words = settings_words(settings);
+    let layout = layouts.iter().find(|layout| layout.memory == *memory);
+    Group {
         title: match several {
-            true => format!("{host}: {}", condition_words(condition)),
+            true => format!("{host}: {}, {words}", bytes(*memory)),
             false => format!("{host}: time, speed-up, rate"),
         },
-        note: format!(
-            "{} on {}: {}, {} of struct pages; {} scheduler, {} policy, {} placement, {} pages",
-            layout.source,
-            super::host::count(layout.nodes, "node"),
-            bytes(layout.memory),
-            bytes(example.bytes()),
-            settings.scheduler,
-            settings.policy,
-            settings.placement,
-            settings.pages,
-        ),
-        basis: basis(rounds.len()),
+        note: match layout {
+            Some(layout) => format!(
+                "{} on {}: {}, {} of struct pages as {} has them; {words}",
+                layout.source,
+                count(layout.nodes, "node"),
+                bytes(layout.memory),
+                bytes(layout.pages.saturating_mul(layout.page_struct_bytes)),
+                layout.profile,
+            ),
+            None => words,
+        },
+        basis: basis(analysis),
         time: curves(&rows, false, |row| Some(row.time)),
         speed_up: curves(&rows, false, |row| row.speed_up),
         efficiency: curves(&rows, false, |row| {
-            row.efficiency.map(|value| Figure {
+            let value = row.efficiency?;
+            let part = value / row.speed_up?.value;
+            let interval = row.speed_up?.interval;
+            Some(Figure {
                 value,
-                interval: row.speed_up.and_then(|figure| {
-                    let (low, high) = figure.interval?;
-                    let part = value / figure.value;
-                    Some((low * part, high * part))
-                }),
+                interval: interval.map(|(low, high)| (low * part, high * part)),
             })
         }),
         rate: curves(&rows, true, |row| {
@@ -169,8 +142,7 @@ fn group<'r>(
             })
         }),
         rows,
-    };
-    Some((group, contestants))
+    }
 }
 
 impl Row {
@@ -182,131 +154,91 @@ impl Row {
     }
 }
 
-impl Group {
-    /// The row of a contestant.
-    pub(super) fn row(&self, of: &Contestant<'_>) -> Option<&Row> {
-        self.rows
-            .iter()
-            .find(|row| (row.threads, row.limit, &row.series) == (of.threads, of.limit, &of.series))
-    }
-}
-
-/// The writer with the smallest median among those with the most threads.
-pub(super) fn best<'c, 'r>(contestants: &'c [Contestant<'r>]) -> Option<&'c Contestant<'r>> {
-    let writers = || contestants.iter().filter(|contestant| !contestant.limit);
-    let most = writers().map(|contestant| contestant.threads).max()?;
-    let median = |contestant: &Contestant<'_>| {
-        let times: Vec<f64> = contestant.times.values().copied().collect();
-        stats::median(&times).unwrap_or(f64::INFINITY)
-    };
-    writers()
-        .filter(|contestant| contestant.threads == most)
-        .min_by(|one, other| median(one).total_cmp(&median(other)))
-}
-
-fn basis(rounds: usize) -> String {
-    let what = "times are medians; speed-up and of limit are medians of ratios within a round";
-    match rounds < MIN_ROUNDS {
-        true => format!(
-            "{rounds} rounds: indications without intervals, which take {MIN_ROUNDS} rounds; {what}"
-        ),
-        false => format!("{rounds} rounds, 95 % intervals in brackets; {what}"),
-    }
-}
-
-fn condition_words(condition: &Condition) -> String {
-    let nodes: Vec<String> = condition.nodes.iter().map(u64::to_string).collect();
-    let place = match nodes.is_empty() {
+/// `deque scheduler, eager policy, first-touch placement, system pages`.
+fn settings_words(settings: &Settings) -> String {
+    let nodes: Vec<String> = settings.nodes.iter().map(u64::to_string).collect();
+    let nodes = match nodes.is_empty() {
         true => String::new(),
-        false => format!(" on node {}", nodes.join("+")),
+        false => format!(", threads on node {}", nodes.join("+")),
     };
     format!(
-        "{}, {}{place}, {}, {}, {} pages",
-        bytes(condition.memory),
-        condition.placement,
-        condition.scheduler,
-        condition.policy,
-        condition.pages
+        "{} scheduler, {} policy, {} placement, {} pages{nodes}",
+        settings.scheduler, settings.policy, settings.placement, settings.pages
     )
 }
 
-/// Those of a condition and their limits, by threads, the limit first, then as they first came.
-fn contestants<'r>(records: &[&'r Record], condition: &Condition) -> Vec<Contestant<'r>> {
-    let mut contestants: Vec<Contestant<'r>> = Vec::new();
-    for record in records {
-        let own = Condition::of(record);
-        let limit = match record.role {
-            Role::Cell if own == *condition => false,
-            Role::Limit if own.is_limit_of(condition) => true,
-            _ => continue,
-        };
-        if record.refused.is_some() || record.write_ns == 0 {
-            continue;
-        }
-        let series = match limit {
-            true => "limit",
-            false => record.settings.writer.as_str(),
-        };
-        let same = |other: &Contestant<'_>| {
-            (other.threads, other.limit, other.series.as_str())
-                == (record.settings.threads, limit, series)
-        };
-        let at = contestants.iter().position(same).unwrap_or_else(|| {
-            contestants.push(Contestant {
-                threads: record.settings.threads,
-                series: series.to_owned(),
-                limit,
-                times: Times::new(),
-                example: record,
-            });
-            contestants.len() - 1
-        });
-        contestants[at]
-            .times
-            .insert(record.round, record.write_ns as f64);
+fn basis(analysis: &Analysis) -> String {
+    let rounds = count(analysis.rounds, "round");
+    let what = "times are medians; speed-up and of limit are medians of ratios within a round";
+    match analysis.rounds < MIN_ROUNDS as u64 {
+        true => format!("{rounds}: indications without intervals, which take {MIN_ROUNDS}; {what}"),
+        false => format!("{rounds}, 95 % intervals in brackets; {what}"),
     }
-    contestants.sort_by_key(|contestant| {
-        (
-            contestant.threads,
-            !contestant.limit,
-            contestant.series.clone(),
-        )
-    });
-    contestants
 }
 
-fn row(contestant: &Contestant<'_>, all: &[Contestant<'_>]) -> Option<Row> {
-    let times: Vec<f64> = contestant.times.values().copied().collect();
-    let of = |threads: u64, limit: bool, series: &str| {
-        all.iter().find(|other| {
-            other.threads == threads && other.limit == limit && other.series == series
+impl From<Against> for Figure {
+    fn from(against: Against) -> Self {
+        Self {
+            value: against.median(),
+            interval: match against {
+                Against::Judged(ratio) => Some((ratio.low, ratio.high)),
+                Against::Indicated(_) => None,
+            },
+        }
+    }
+}
+
+fn row(analysis: &Analysis, cell: &Cell) -> Option<Row> {
+    let limit = cell.role == Role::Limit;
+    let threads = cell.settings.threads;
+    let time = cell.time()?;
+    let described = cell.described(analysis.rule());
+    let enough = cell.times.len() >= MIN_ROUNDS;
+    let fewest = analysis
+        .cells
+        .iter()
+        .filter(|other| {
+            let settings = Settings {
+                threads: other.settings.threads,
+                ..cell.settings.clone()
+            };
+            (other.role, other.memory) == (cell.role, cell.memory)
+                && other.settings == settings
+                && !other.times.is_empty()
         })
-    };
-    let fewest = all.iter().map(|other| other.threads).min()?;
-    let speed_up = of(fewest, contestant.limit, &contestant.series)
-        .and_then(|reference| speed(contestant, reference))
-        .map(|figure| unlike(figure, contestant.threads != fewest));
-    let median = stats::median(&times)?;
-    let ones: Times = contestant.times.keys().map(|round| (*round, 1e6)).collect();
-    let pages = contestant.example.layout.pages;
+        .map(|other| other.settings.threads)
+        .min()?;
+    let speed_up = analysis
+        .speed_up(cell)
+        .map(|against| unlike(against.into(), threads != fewest));
     Some(Row {
-        threads: contestant.threads,
-        series: contestant.series.clone(),
-        limit: contestant.limit,
-        time: ratio(&contestant.times, &ones)?,
-        ns_a_page: median / pages as f64,
-        rate: contestant.example.bytes() as f64 / median,
-        efficiency: speed_up.map(|figure| figure.value * fewest as f64 / contestant.threads as f64),
-        speed_up,
-        of_limit: of(contestant.threads, true, "limit")
-            .and_then(|limit| speed(contestant, limit))
-            .map(|figure| unlike(figure, !contestant.limit)),
-        spread: match times.len() {
-            0..4 => None,
-            _ => stats::spread(&times),
+        threads,
+        series: match limit {
+            true => "limit".to_owned(),
+            false => cell.settings.writer.clone(),
         },
-        runs: times.len(),
-        outliers: outliers(&times).count(),
+        limit,
+        time: Figure {
+            value: time / 1e6,
+            interval: described
+                .as_ref()
+                .filter(|_| enough)
+                .map(|described| (described.median.low / 1e6, described.median.high / 1e6)),
+        },
+        ns_a_page: time / cell.pages.max(1) as f64,
+        rate: cell.bytes as f64 / time,
+        efficiency: speed_up
+            .map(|figure: Figure| figure.value * fewest as f64 / threads.max(1) as f64),
+        speed_up,
+        of_limit: analysis
+            .of_limit(cell)
+            .map(|against| unlike(against.into(), !limit)),
+        spread: described
+            .as_ref()
+            .filter(|described| described.runs >= 4)
+            .map(|described| described.spread()),
+        runs: cell.times.len(),
+        outliers: described.map_or(0, |described| described.outliers.len()),
     })
 }
 
@@ -321,45 +253,6 @@ fn unlike(figure: Figure, another: bool) -> Figure {
     }
 }
 
-/// How many times as fast `own` is as `other`, within rounds.
-pub(super) fn speed(own: &Contestant<'_>, other: &Contestant<'_>) -> Option<Figure> {
-    ratio(&other.times, &own.times)
-}
-
-/// The median of `above` over `below` within the rounds that both have.
-fn ratio(above: &Times, below: &Times) -> Option<Figure> {
-    let pairs: Vec<(f64, f64)> = above
-        .iter()
-        .filter_map(|(round, above)| Some((*above, *below.get(round)?)))
-        .collect();
-    let (above, below): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-    if let Ok(samples) = Samples::from_times(&Rule::default(), vec![above, below]) {
-        let ratio = samples.cost(0, 1).ok()?;
-        return Some(Figure {
-            value: ratio.median,
-            interval: Some((ratio.low, ratio.high)),
-        });
-    }
-    let ratios: Vec<f64> = pairs.iter().map(|(above, below)| above / below).collect();
-    Some(Figure {
-        value: stats::median(&ratios)?,
-        interval: None,
-    })
-}
-
-/// The places of times that lie more than three quartile distances outside of the quartiles.
-pub(super) fn outliers(times: &[f64]) -> impl Iterator<Item = usize> {
-    let low = stats::quantile(times, 0.25).unwrap_or(0.0);
-    let high = stats::quantile(times, 0.75).unwrap_or(f64::INFINITY);
-    let reach = 3.0 * (high - low);
-    let far = move |time: &f64| *time < low - reach || *time > high + reach;
-    times
-        .iter()
-        .enumerate()
-        .filter(move |(_, time)| times.len() >= 8 && far(time))
-        .map(|(at, _)| at)
-}
-
 /// Curves by series, each with the ink of its place, also where a series has no points of this kind.
 fn curves(rows: &[Row], limit: bool, figure: impl Fn(&Row) -> Option<Figure>) -> Vec<Series> {
     let mut names: Vec<(&str, bool)> = Vec::new();
@@ -371,26 +264,24 @@ fn curves(rows: &[Row], limit: bool, figure: impl Fn(&Row) -> Option<Figure>) ->
     let mut place = 0;
     let mut series = Vec::new();
     for (name, is_limit) in names {
-        let ink = match is_limit {
-            true => Ink::Limit,
+        let (ink, marker) = match is_limit {
+            true => (Ink::Limit, Marker::Cross),
             false => {
                 place += 1;
-                Ink::Series(place - 1)
+                (Ink::Series(place - 1), Marker::of(place - 1))
             }
         };
         if is_limit && !limit {
             continue;
         }
+        let own = rows
+            .iter()
+            .filter(|row| row.series == name && row.limit == is_limit);
         series.push(Series {
             name: name.to_owned(),
             ink,
-            marker: match is_limit {
-                true => Marker::Cross,
-                false => Marker::of(place - 1),
-            },
-            points: rows
-                .iter()
-                .filter(|row| row.series == name && row.limit == is_limit)
+            marker,
+            points: own
                 .filter_map(|row| {
                     let figure = figure(row)?;
                     Some(Point {

@@ -7,38 +7,36 @@ use super::super::plot::canvas::Marker;
 use super::super::plot::ink::Ink;
 use super::super::plot::lines::{Point, Series};
 use super::Comparison;
-use super::figures::{Contestant, Figure, Group, Row, best};
+use super::figures::{Figure, Group, Row};
 use crate::record::Host;
 
 /// A host with its first group, which is its first way of running.
-pub(super) struct Member<'v, 'r> {
+pub(super) struct Member<'v> {
     pub(super) name: &'v str,
-    pub(super) host: &'r Host,
+    pub(super) host: &'v Host,
     pub(super) group: &'v Group,
-    pub(super) contestants: &'v [Contestant<'r>],
 }
 
 /// `None` of fewer than two hosts.
-pub(super) fn comparison(members: &[Member<'_, '_>]) -> Option<Comparison> {
+pub(super) fn comparison(members: &[Member<'_>]) -> Option<Comparison> {
     if members.len() < 2 {
         return None;
     }
     // one writer for all, so that hosts differ and not what they ran
-    let has = |member: &Member<'_, '_>, writer: &str| {
+    let has = |member: &Member<'_>, writer: &str| {
         let mut rows = member.group.rows.iter();
         rows.any(|row| !row.limit && row.series == writer)
     };
     let writer = members
         .iter()
-        .filter_map(|member| best(member.contestants))
-        .map(|best| best.series.as_str())
+        .filter_map(|member| best(member.group))
         .find(|writer| members.iter().all(|member| has(member, writer)))
         .or_else(|| {
             let rows = members[0].group.rows.iter().filter(|row| !row.limit);
             let mut names = rows.map(|row| row.series.as_str());
             names.find(|writer| members.iter().all(|member| has(member, writer)))
         })?;
-    let rows = |member: &Member<'_, '_>| -> Vec<Row> {
+    let rows = |member: &Member<'_>| -> Vec<Row> {
         let rows = member.group.rows.iter();
         rows.filter(|row| !row.limit && row.series == writer)
             .cloned()
@@ -124,4 +122,13 @@ pub(super) fn comparison(members: &[Member<'_, '_>]) -> Option<Comparison> {
         left: 3,
         rows: table.collect(),
     })
+}
+
+/// The writer with the smallest time among those with the most threads.
+fn best(group: &Group) -> Option<&str> {
+    let rows = || group.rows.iter().filter(|row| !row.limit);
+    let most = rows().map(|row| row.threads).max()?;
+    let own = rows().filter(|row| row.threads == most);
+    let best = own.min_by(|one, other| one.time.value.total_cmp(&other.time.value))?;
+    Some(&best.series)
 }

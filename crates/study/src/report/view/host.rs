@@ -11,7 +11,7 @@ pub(in crate::report) struct HostView {
 }
 
 impl HostView {
-    pub(super) fn of(host: &Host) -> Self {
+    pub(super) fn of(name: &str, host: &Host) -> Self {
         let nodes: Vec<String> = host
             .nodes
             .iter()
@@ -83,10 +83,7 @@ impl HostView {
             ),
         ];
         Self {
-            name: match host.name.as_str() {
-                "" => "(no name)".to_owned(),
-                name => name.to_owned(),
-            },
+            name: name.to_owned(),
             facts: facts
                 .into_iter()
                 .map(|(what, value)| match value.trim() {
@@ -144,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_a_host_does_not_say_is_said_to_be_unknown() {
-        let view = HostView::of(&synthetic::record().host);
+        let view = HostView::of("host", &synthetic::record().host);
         let fact = |what: &str| {
             let found = view.facts.iter().find(|fact| fact.0 == what);
             found.map(|fact| fact.1.as_str())

@@ -6,7 +6,7 @@ mod figures;
 mod fleet;
 mod host;
 mod nodes;
-mod words;
+mod warnings;
 mod work;
 
 pub(super) use figures::{Figure, Group, Row};
@@ -18,9 +18,11 @@ use fleet::Member;
 use super::Options;
 use super::plot::ink::Ink;
 use super::plot::lines::{Curve, Series};
-use super::plot::runs::Dot;
-use crate::record::{Host, Record, Role};
-use crate::stats;
+use super::plot::runs::{Dot, thin};
+use crate::analysis::Analysis;
+use crate::judge::Rule;
+use crate::record::{Host, Layout, Record, Role};
+use crate::stats::{self, Described};
 
 /// Everything that a page shows.
 #[derive(Clone, Debug, Default)]
@@ -101,84 +103,113 @@ impl View {
             files: options.files.clone(),
             ..Self::default()
         };
-        let groups: Vec<_> = hosts
+        let analyses: Vec<Analysis> = hosts
             .iter()
-            .map(|host| figures::groups(&host.name, &host.records))
+            .map(|host| Analysis::of(&host.records))
             .collect();
-        for (host, groups) in hosts.iter().zip(&groups) {
-            if let Some((group, contestants)) = groups.first() {
-                let said = words::summary(&host.name, group, contestants);
-                match hosts.len() {
-                    1 => view.summary = said,
-                    // a line a host: of many hosts three lines each are read by nobody
-                    _ => view.summary.extend(said.into_iter().next()),
-                }
+        let groups: Vec<Vec<Group>> = hosts
+            .iter()
+            .zip(&analyses)
+            .map(|(host, analysis)| figures::groups(&host.name, analysis, &layouts(&host.records)))
+            .collect();
+        for ((host, analysis), groups) in hosts.iter().zip(&analyses).zip(&groups) {
+            let said = crate::words::of(analysis);
+            match hosts.len() {
+                1 => view.summary = said,
+                // a line a host: of many hosts three lines each are read by nobody
+                _ => view
+                    .summary
+                    .extend(said.first().map(|first| format!("{}: {first}", host.name))),
             }
-            view.warnings
-                .extend(words::warnings(&host.name, &host.records, groups));
+            view.warnings.extend(warnings::warnings(
+                &host.name,
+                &host.records,
+                analysis,
+                groups,
+            ));
             view.timelines.extend(Work::of(&host.records, &host.name));
-            view.runs.push((host.name.clone(), dots(&host.records)));
-            view.hosts.push(HostView::of(host.host));
+            let (dots, left) = thin(dots(&host.records));
+            let name = match left {
+                Some((kept, all)) => format!("{} ({kept} of {all} runs are drawn)", host.name),
+                None => host.name.clone(),
+            };
+            view.runs.push((name, dots));
+            view.hosts.push(HostView::of(&host.name, host.host));
             view.matrices
                 .extend(nodes::matrices(&host.records, &host.name));
         }
-        let members: Vec<Member<'_, '_>> = hosts
+        let members: Vec<Member<'_>> = hosts
             .iter()
             .zip(&groups)
             .filter_map(|(host, groups)| {
-                let (group, contestants) = groups.first()?;
                 Some(Member {
                     name: &host.name,
                     host: host.host,
-                    group,
-                    contestants,
+                    group: groups.first()?,
                 })
             })
             .collect();
         view.comparison = fleet::comparison(&members);
         view.method = method(records);
-        view.groups = groups
-            .into_iter()
-            .flatten()
-            .map(|(group, _)| group)
-            .collect();
+        view.groups = groups.into_iter().flatten().collect();
         view
     }
 }
 
-/// A host and its records, in the order in which they were made.
+/// A study on a host, and its records in the order in which they were made.
 struct HostRecords<'r> {
+    /// The host's name, with the study where the host has several.
     name: String,
     host: &'r Host,
-    records: Vec<&'r Record>,
+    records: Vec<Record>,
 }
 
-/// By the order of their first records; hosts are told apart by name and all else but what changes
-/// between runs.
+/// By the order of their first records.
 fn hosts(records: &[Record]) -> Vec<HostRecords<'_>> {
     let mut hosts: Vec<HostRecords<'_>> = Vec::new();
     for record in records {
         let same = |known: &HostRecords<'_>| {
-            let (one, other) = (known.host, &record.host);
-            (&one.name, &one.cpu, &one.machine) == (&other.name, &other.cpu, &other.machine)
+            let key = |record: &Record| {
+                (
+                    record.host.name.clone(),
+                    record.design.clone(),
+                    record.study.clone(),
+                )
+            };
+            key(&known.records[0]) == key(record)
         };
-        match hosts.iter_mut().find(|known| same(known)) {
-            Some(known) => known.records.push(record),
+        match hosts.iter_mut().rev().find(|known| same(known)) {
+            Some(known) => known.records.push(record.clone()),
             None => hosts.push(HostRecords {
                 name: match record.host.name.as_str() {
                     "" => "host".to_owned(),
                     name => name.to_owned(),
                 },
                 host: &record.host,
-                records: vec![record],
+                records: vec![record.clone()],
             }),
         }
     }
+    let names: Vec<String> = hosts.iter().map(|host| host.name.clone()).collect();
     for host in &mut hosts {
+        if names.iter().filter(|name| **name == host.name).count() > 1 {
+            host.name = format!("{} ({})", host.name, host.records[0].study);
+        }
         host.records
             .sort_by_key(|record| (record.session, record.round, record.place, record.began_ms));
     }
     hosts
+}
+
+/// Each layout once.
+fn layouts(records: &[Record]) -> Vec<&Layout> {
+    let mut layouts: Vec<&Layout> = Vec::new();
+    for record in records {
+        if !layouts.contains(&&record.layout) {
+            layouts.push(&record.layout);
+        }
+    }
+    layouts
 }
 
 /// A name for files, of letters and digits.
@@ -198,7 +229,7 @@ fn stem(studies: &[&str]) -> String {
     }
 }
 
-fn dots(records: &[&Record]) -> Vec<Dot> {
+fn dots(records: &[Record]) -> Vec<Dot> {
     let mut dots: Vec<Option<Dot>> = vec![None; records.len()];
     let mut seen: Vec<bool> = vec![false; records.len()];
     let mut place = 0;
@@ -216,7 +247,7 @@ fn dots(records: &[&Record]) -> Vec<Dot> {
             continue;
         }
         let members: Vec<usize> = (first..records.len())
-            .filter(|at| same(records[*at]))
+            .filter(|at| same(&records[*at]))
             .collect();
         let times: Vec<f64> = members
             .iter()
@@ -225,7 +256,8 @@ fn dots(records: &[&Record]) -> Vec<Dot> {
         let Some(median) = stats::median(&times).filter(|median| *median > 0.0) else {
             continue;
         };
-        let far: Vec<usize> = figures::outliers(&times).collect();
+        let far =
+            Described::of(&times, &Rule::default()).map_or_else(Vec::new, |told| told.outliers);
         let ink = match records[first].role {
             Role::Limit | Role::MatrixLimit => Ink::Limit,
             _ => {

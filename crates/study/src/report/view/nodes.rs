@@ -7,7 +7,7 @@ use crate::record::{Record, Role};
 use crate::stats;
 
 /// The two matrices of a host, where it has them: what is written in them, and what memory takes.
-pub(super) fn matrices(records: &[&Record], host: &str) -> Vec<Matrix> {
+pub(super) fn matrices(records: &[Record], host: &str) -> Vec<Matrix> {
     let kinds = [
         (Role::MatrixLimit, "write bandwidth", "the streaming fill"),
         (
@@ -22,7 +22,7 @@ pub(super) fn matrices(records: &[&Record], host: &str) -> Vec<Matrix> {
         .collect()
 }
 
-fn matrix(records: &[&Record], role: Role, title: String, note: &str) -> Option<Matrix> {
+fn matrix(records: &[Record], role: Role, title: String, note: &str) -> Option<Matrix> {
     // threads on one node, memory on one node
     let pair = |record: &Record| {
         let threads = *record.settings.nodes.first()?;
@@ -37,7 +37,7 @@ fn matrix(records: &[&Record], role: Role, title: String, note: &str) -> Option<
     let own: Vec<(u64, u64, &Record)> = records
         .iter()
         .filter(|record| record.role == role)
-        .filter_map(|record| pair(record).map(|(threads, memory)| (threads, memory, *record)))
+        .filter_map(|record| pair(record).map(|(threads, memory)| (threads, memory, record)))
         .collect();
     let rows: BTreeSet<u64> = own.iter().map(|run| run.0).collect();
     let columns: BTreeSet<u64> = own.iter().map(|run| run.1).collect();
@@ -83,7 +83,6 @@ mod tests {
             record.write_ns = ns;
             records.push(record);
         }
-        let records: Vec<&Record> = records.iter().collect();
         let matrices = matrices(&records, "host");
         assert_eq!(matrices.len(), 1, "no limit was measured");
         let here = records[0].gb_a_second();

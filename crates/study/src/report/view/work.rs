@@ -23,7 +23,7 @@ pub(in crate::report) struct Work {
 
 impl Work {
     /// Of the fastest run with the most workers among those that say when sections were written.
-    pub(super) fn of(records: &[&Record], host: &str) -> Option<Self> {
+    pub(super) fn of(records: &[Record], host: &str) -> Option<Self> {
         let recorded = records.iter().filter(|record| {
             record.role == Role::Cell && record.refused.is_none() && !record.sections.is_empty()
         });
