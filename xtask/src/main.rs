@@ -8,6 +8,8 @@ mod hwloc;
 mod install;
 mod launch;
 mod nightly;
+mod slurm;
+mod study;
 mod test;
 mod tidy;
 
@@ -33,8 +35,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "study",
-        about: "study how it scales: run, plan, show, compare, model (see --help)",
-        run: |args| launch::example("numa_study", args),
+        about: "study how it scales: run, plan, show, compare, model (see --help); merge FILE …",
+        run: study::run,
     },
     Command {
         name: "test",
@@ -100,6 +102,11 @@ const COMMANDS: &[Command] = &[
         name: "tidy",
         about: "check the pages of docs against the code",
         run: tidy::run,
+    },
+    Command {
+        name: "slurm",
+        about: "run a study as a job array on a Slurm cluster of this host's own",
+        run: slurm::run,
     },
     Command {
         name: "nightly",

@@ -8,4 +8,5 @@ pub mod front;
 pub mod guest;
 pub mod overhead;
 pub mod perf;
+pub mod slurm;
 pub mod soak;

@@ -56,6 +56,10 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) resume: bool,
 
+    /// Name of this host in the records, as a scheduler has it [default: its own]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+
     /// Folder for the records
     #[arg(long, value_name = "DIR", default_value = "target/study")]
     pub(crate) out: PathBuf,

@@ -164,7 +164,10 @@ fn run(args: &Run) -> Result<(), Failure> {
         .map_err(|error| (FAILED, format!("^C could not be caught: {error}")))?;
 
     let path = args.out.join(format!("{}.jsonl", design.name));
-    let host = Host::read(&ready.topology);
+    let mut host = Host::read(&ready.topology);
+    if let Some(name) = &args.host {
+        host.name.clone_from(name);
+    }
     let mut keep = match args.resume {
         true => Keep::resume(&path, &design.name, &design.fingerprint()).map_err(unusable)?,
         false => Keep::begin(&path).map_err(unusable)?,

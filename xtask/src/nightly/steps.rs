@@ -78,6 +78,13 @@ pub(super) const STEPS: &[Step] = &[
         25,
         "xtask fuzz --seconds 120",
     ),
+    // against Debian's packages; skips, and says so, where they cannot be had
+    Step::new(
+        "slurm",
+        "a study on many hosts, as a job array under a real Slurm",
+        4,
+        "xtask slurm",
+    ),
     Step::new("benches", "all criterion benches", 25, "bench -p benches"),
     Step {
         environment: &[("RUSTFLAGS", "--cfg loom")],
