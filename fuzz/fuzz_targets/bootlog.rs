@@ -1,5 +1,5 @@
-//! See `machine_fuzz::bootlog`.
+//! See `fuzz::bootlog`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| machine_fuzz::bootlog(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::bootlog(data));

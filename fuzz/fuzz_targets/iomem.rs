@@ -1,5 +1,5 @@
-//! See `machine_fuzz::iomem`.
+//! See `fuzz::iomem`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| machine_fuzz::iomem(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::iomem(data));

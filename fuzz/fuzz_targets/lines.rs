@@ -1,5 +1,5 @@
-//! See `machine_fuzz::lines`.
+//! See `fuzz::lines`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| machine_fuzz::lines(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::lines(data));

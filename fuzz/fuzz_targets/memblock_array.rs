@@ -1,5 +1,5 @@
-//! See `machine_fuzz::memblock_array`.
+//! See `fuzz::memblock_array`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| machine_fuzz::memblock_array(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::memblock_array(data));

@@ -1,5 +1,5 @@
-//! See `machine_fuzz::meminfo`.
+//! See `fuzz::meminfo`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| machine_fuzz::meminfo(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::meminfo(data));

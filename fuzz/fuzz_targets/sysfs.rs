@@ -1,5 +1,5 @@
-//! See `machine_fuzz::sysfs`.
+//! See `fuzz::sysfs`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| machine_fuzz::sysfs(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::sysfs(data));

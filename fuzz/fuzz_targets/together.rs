@@ -1,5 +1,5 @@
-//! See `machine_fuzz::together`.
+//! See `fuzz::together`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| machine_fuzz::together(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::together(data));

@@ -1,5 +1,5 @@
-//! See `machine_fuzz::toml`.
+//! See `fuzz::toml`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| machine_fuzz::toml(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::toml(data));

@@ -1,5 +1,5 @@
-//! See `machine_fuzz::zoneinfo`.
+//! See `fuzz::zoneinfo`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| machine_fuzz::zoneinfo(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::zoneinfo(data));

@@ -3,6 +3,8 @@
 //!
 //! The tests of the crate `machine` do the same with bytes that they turn over themselves.
 
+pub mod scripts;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -178,7 +180,7 @@ struct Root(PathBuf);
 impl Root {
     fn new() -> Self {
         let name = format!(
-            "machine-fuzz-{}-{:?}",
+            "fuzz-{}-{:?}",
             std::process::id(),
             std::thread::current().id()
         );

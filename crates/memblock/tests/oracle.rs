@@ -4,14 +4,9 @@
 
 mod common;
 
-use common::{Op, Oracle, PAGE_SHIFT, Script, n, r};
-use memblock::{
-    Behaviour, Memblock, MemblockFlags, Pfn, PfnRange, PhysAddr, PhysRange, Region, RegionList,
-    Which,
-};
+use common::{BYTES, KERNELS, Op, Oracle, PAGE_SHIFT, Script, r, same};
+use memblock::{Behaviour, Memblock, Pfn, PhysAddr, PhysRange, Which};
 use proptest::prelude::*;
-
-const BYTES: u64 = 160;
 
 fn range() -> impl Strategy<Value = (u64, u64)> {
     (0..BYTES, 0..48u64).prop_map(|(start, len)| (start, (start + len).min(BYTES)))
@@ -73,93 +68,6 @@ fn op() -> impl Strategy<Value = Op> {
             }
         ),
     ]
-}
-
-/// Kernels by the expression that names them; every flag is known, so that one generator serves.
-const KERNELS: [(&str, Behaviour); 4] = [
-    (
-        "Behaviour { known_flags: MemblockFlags::all(), ..Behaviour::V6_1 }",
-        Behaviour {
-            known_flags: MemblockFlags::all(),
-            ..Behaviour::V6_1
-        },
-    ),
-    (
-        "Behaviour { known_flags: MemblockFlags::all(), ..Behaviour::V6_12 }",
-        Behaviour {
-            known_flags: MemblockFlags::all(),
-            ..Behaviour::V6_12
-        },
-    ),
-    ("Behaviour::V6_18", Behaviour::V6_18),
-    ("Behaviour::V7_3", Behaviour::V7_3),
-];
-
-fn same_list(list: &RegionList, bytes: &[Option<(memblock::NodeMark, MemblockFlags)>]) {
-    let regions: Vec<Region> = list.iter().collect();
-    assert_eq!(regions, Oracle::runs(bytes));
-    let mut backwards: Vec<Region> = list.iter().rev().collect();
-    backwards.reverse();
-    assert_eq!(regions, backwards);
-    assert_eq!(regions.len(), list.len());
-    for (at, byte) in bytes.iter().enumerate() {
-        let found = list.at(PhysAddr::new(at as u64));
-        assert_eq!(found.map(|it| (it.node_mark(), it.flags())), *byte);
-    }
-    for (index, region) in regions.iter().enumerate() {
-        assert_eq!(list.get(index), Some(*region));
-    }
-    assert_eq!(list.get(regions.len()), None);
-}
-
-fn same(m: &Memblock, oracle: &Oracle) {
-    same_list(m.memory(), &oracle.memory);
-    same_list(m.reserved(), &oracle.reserved);
-    for node in [None, Some(n(0)), Some(n(1))] {
-        for asks in [0, 1, 2, 4, 8, 0x40] {
-            let flags = MemblockFlags::from_bits_retain(asks);
-            let free: Vec<_> = m
-                .free_ranges(node, flags)
-                .map(|it| (it.start().get(), it.end().get()))
-                .collect();
-            assert_eq!(
-                free,
-                oracle.free(node, flags),
-                "node {node:?} flags {asks:#x}"
-            );
-            let mut rev: Vec<_> = m
-                .free_ranges_rev(node, flags)
-                .map(|it| (it.start().get(), it.end().get()))
-                .collect();
-            rev.reverse();
-            assert_eq!(free, rev, "node {node:?} flags {asks:#x}, from above");
-        }
-    }
-    let pages = BYTES >> PAGE_SHIFT;
-    for pfn in 0..pages {
-        let next = m.next_valid_pfn(Pfn::new(pfn), Pfn::new(pages), PAGE_SHIFT);
-        let expected = ((pfn + 1)..pages)
-            .find(|&candidate| {
-                let first = (candidate << PAGE_SHIFT) as usize;
-                let frame = &oracle.memory[first..first + (1 << PAGE_SHIFT)];
-                // inside a region only the first byte counts, a region's own start any
-                frame[0].is_some() || (candidate > pfn && frame.iter().any(Option::is_some))
-            })
-            .unwrap_or(pages);
-        assert_eq!(next.get(), expected, "after {pfn}");
-    }
-    let zone = PfnRange::new(Pfn::new(3), Pfn::new(pages - 3));
-    let free: Vec<_> = m
-        .free_pfn_ranges(PAGE_SHIFT, zone, None)
-        .map(|it| (it.start().get(), it.end().get()))
-        .collect();
-    let expected: Vec<_> = oracle
-        .free(None, MemblockFlags::empty())
-        .into_iter()
-        .map(|(a, b)| (a.div_ceil(8).max(3), (b / 8).min(pages - 3)))
-        .filter(|(a, b)| a < b)
-        .collect();
-    assert_eq!(free, expected);
 }
 
 /// Runs `check`; prints the script where it panics, and lets it panic.

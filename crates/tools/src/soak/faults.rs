@@ -1,8 +1,9 @@
 //! Faults drawn from a seed.
 
-use fastrand::Rng;
 use sys::Call;
 use sys::seam::Faults;
+
+use super::dice::Dice;
 
 /// Which call is to fail, from which time on, and how.
 #[derive(Clone, Copy, Debug)]
@@ -18,12 +19,12 @@ pub(super) struct Fault {
 const ERRNOS: [i32; 7] = [1, 4, 11, 12, 13, 22, 38];
 
 /// Draws a fault, or none.
-pub(super) fn draw(rng: &mut Rng) -> Option<Fault> {
-    rng.bool().then(|| Fault {
-        call: Call::ALL[rng.usize(..Call::ALL.len())],
-        nth: rng.u64(1..=12),
-        forever: rng.bool(),
-        errno: ERRNOS[rng.usize(..ERRNOS.len())],
+pub(super) fn draw(dice: &mut Dice<'_>) -> Option<Fault> {
+    dice.bool().then(|| Fault {
+        call: dice.pick(&Call::ALL),
+        nth: dice.between(1..=12),
+        forever: dice.bool(),
+        errno: dice.pick(&ERRNOS),
     })
 }
 

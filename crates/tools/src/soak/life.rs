@@ -6,7 +6,6 @@ use deferred_init::engine::{CancelToken, Engine, FaultPhase, Outcome, Placement,
 use deferred_init::plan::Plan;
 use deferred_init::schedule;
 use deferred_init::workers::{Pinning, WorkerChoice};
-use fastrand::Rng;
 use memblock::{NodeId, Pfn, PfnRange, PhysAddr, PhysRange};
 use memmap_core::buddy::{Allocator, HandOver, ListHeads, MigrateType, NodeDistances, Request};
 use memmap_core::hotplug::{Hotplug, HotplugOptions, OnlineTo};
@@ -14,6 +13,7 @@ use memmap_core::{BackingKind, BackingOptions, Geometry, MemoryMap, Profile, Zon
 use zone_device::{DevPagemap, Devices, MemoryType};
 
 use super::Finding;
+use super::dice::Dice;
 use super::faults::{self, Fault};
 use super::machine::{self, Machine};
 
@@ -46,35 +46,78 @@ impl Lived {
     }
 }
 
-/// Lives the life of `seed`. Nothing of it stays.
+/// What of a life is lived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// Boot, with its interruptions.
+    Boot,
+    /// Devices, after a boot that nothing disturbs.
+    Devices,
+    /// Allocation and memory that comes and goes, likewise.
+    Pages,
+}
+
+/// Lives a part of the life that `dice` decide, of a machine with about `most` bytes of struct
+/// pages. Nothing of it stays.
 ///
 /// # Errors
 /// [`Finding`], where anything is not as it must be.
-pub fn live(seed: u64, topology: &Topology) -> Result<Lived, Finding> {
-    let mut rng = Rng::with_seed(seed);
+pub fn live(
+    dice: &mut Dice<'_>,
+    topology: &Topology,
+    part: Part,
+    most: u64,
+) -> Result<Lived, Finding> {
     let mut lived = Lived::default();
     let Machine {
         profile,
         memory,
         options,
-    } = machine::draw(&mut rng);
+    } = machine::draw(dice, most);
     let geometry = Geometry::new(&profile, &memory, &options)
         .map_err(|error| Finding::new(format!("a machine was refused: {error}")))?;
-    let fault = faults::draw(&mut rng);
-    let mut map = boot(&mut rng, topology, &geometry, fault, &mut lived)?;
+    let mut map = if matches!(part, Part::Whole | Part::Boot) {
+        let fault = faults::draw(dice);
+        boot(dice, topology, &geometry, fault, &mut lived)?
+    } else {
+        calm_boot(&geometry)?
+    };
     check_map(&map, &mut lived)?;
-    let added = devices(&mut rng, &mut map, &profile, &mut lived)?;
-    let allocator = hand_over(map, &geometry)?;
-    allocate(&mut rng, &allocator, &profile, &mut lived)?;
-    if !added {
-        plug(&mut rng, allocator, &mut lived)?;
+    let mut one_stays = false;
+    if matches!(part, Part::Whole | Part::Devices) {
+        one_stays = devices(dice, &mut map, &profile, &mut lived)?;
+    }
+    if matches!(part, Part::Whole | Part::Pages) {
+        let allocator = hand_over(map, &geometry)?;
+        allocate(dice, &allocator, &profile, &mut lived)?;
+        if !one_stays {
+            plug(dice, allocator, &mut lived)?;
+        }
     }
     Ok(lived)
 }
 
+/// A map that one thread wrote.
+fn calm_boot(geometry: &Geometry) -> Result<MemoryMap, Finding> {
+    let mut backing = BackingOptions::default();
+    backing.kind = BackingKind::Heap;
+    backing.poison = true;
+    let map = MemoryMap::new(geometry.clone(), backing)
+        .map_err(|error| Finding::new(format!("no map: {error}")))?;
+    for section in geometry.sections().iter() {
+        if let Some(mut claim) = map.claim(section) {
+            claim.write(&writers::Template::DETECT);
+            claim.publish();
+        }
+    }
+    Ok(map)
+}
+
 /// A map that is complete after runs that a fault, a cancel, or nothing interrupted.
 fn boot(
-    rng: &mut Rng,
+    dice: &mut Dice<'_>,
     topology: &Topology,
     geometry: &Geometry,
     fault: Option<Fault>,
@@ -84,7 +127,7 @@ fn boot(
         .map_err(|error| Finding::new(format!("no plan could be made: {error}")))?;
     let mut backing = BackingOptions::default();
     backing.poison = true;
-    backing.kind = match rng.u8(..4) {
+    backing.kind = match dice.below(4) {
         0 => BackingKind::Heap,
         1 => BackingKind::Mapped,
         _ => BackingKind::Auto,
@@ -98,7 +141,7 @@ fn boot(
         match MemoryMap::new(geometry.clone(), backing.clone()) {
             Err(_) => lived.refused += 1,
             Ok(new) => {
-                run(rng, &engine, &new, &plan, lived);
+                run(dice, &engine, &new, &plan, lived);
                 map = Some(new);
             }
         }
@@ -109,9 +152,9 @@ fn boot(
             .map_err(|error| Finding::new(format!("no map without a fault: {error}")))?,
     };
     let engine = Engine::new(topology.clone());
-    run(rng, &engine, &map, &plan, lived);
+    run(dice, &engine, &map, &plan, lived);
     let report = engine
-        .run(&map, &plan, &RunOptions::new(writer(rng)))
+        .run(&map, &plan, &RunOptions::new(writer(dice)))
         .map_err(|error| Finding::new(format!("no run without a fault: {error}")))?;
     match &report.outcome {
         Outcome::Complete if map.is_complete() => Ok(map),
@@ -122,36 +165,34 @@ fn boot(
     }
 }
 
-fn writer(rng: &mut Rng) -> &'static dyn writers::PageWriter {
-    let all = writers::all();
-    all[rng.usize(..all.len())]
+fn writer(dice: &mut Dice<'_>) -> &'static dyn writers::PageWriter {
+    dice.pick(writers::all())
 }
 
 /// One run, of any kind, cancelled at any time or never. However it ends, another completes it.
-fn run(rng: &mut Rng, engine: &Engine, map: &MemoryMap, plan: &Plan, lived: &mut Lived) {
+fn run(dice: &mut Dice<'_>, engine: &Engine, map: &MemoryMap, plan: &Plan, lived: &mut Lived) {
     let schedulers = schedule::all();
-    let mut options =
-        RunOptions::new(writer(rng)).scheduler(schedulers[rng.usize(..schedulers.len())]);
+    let mut options = RunOptions::new(writer(dice)).scheduler(dice.pick(schedulers));
     options.workers = WorkerChoice {
-        threads: Some(rng.usize(1..=6)),
+        threads: Some(dice.between(1..=6) as usize),
         oversubscribe: true,
-        pinning: [Pinning::Required, Pinning::BestEffort, Pinning::Off][rng.usize(..3)],
+        pinning: dice.pick(&[Pinning::Required, Pinning::BestEffort, Pinning::Off]),
         ..WorkerChoice::default()
     };
-    options.placement = [
+    options.placement = dice.pick(&[
         Placement::FirstTouch,
         Placement::Bind,
         Placement::Interleave,
-    ][rng.usize(..3)];
-    if rng.bool() {
+    ]);
+    if dice.bool() {
         options.fault = FaultPhase::WhileWriting;
     }
-    if rng.bool() {
-        options.grain = Some(rng.u64(1..8));
+    if dice.bool() {
+        options.grain = Some(dice.between(1..=8));
     }
     let cancel = CancelToken::new();
     options.cancel = cancel.clone();
-    let turns = rng.bool().then(|| rng.u32(..2000));
+    let turns = dice.bool().then(|| dice.below(2000));
     let report = std::thread::scope(|scope| {
         if let Some(turns) = turns {
             scope.spawn(move || {
@@ -181,7 +222,7 @@ fn check_map(map: &MemoryMap, lived: &mut Lived) -> Result<(), Finding> {
 
 /// Binds and unbinds devices beside and over memory; whether one stays.
 fn devices(
-    rng: &mut Rng,
+    dice: &mut Dice<'_>,
     map: &mut MemoryMap,
     profile: &Profile,
     lived: &mut Lived,
@@ -195,34 +236,38 @@ fn devices(
         .last()
         .map_or(0, |range| range.pfns.end().get());
     let step = profile.pages_per_subsection();
-    for number in 0..rng.u64(..6) {
+    for number in 0..dice.below(6) {
         let span = end + 4 * profile.pages_per_section();
-        let start = rng.u64(..span / step) * step;
-        let pages = rng.u64(1..=2 * profile.pages_per_section() / step) * step;
+        let start = dice.below(span / step) * step;
+        let pages = dice.between(1..=2 * profile.pages_per_section() / step) * step;
         let page = profile.page_size();
         let range = PhysRange::new(
             PhysAddr::new(start * page),
             PhysAddr::new((start + pages) * page),
         );
-        let kind = MemoryType::ALL[rng.usize(..MemoryType::ALL.len())];
-        let shift = if rng.bool() { 0 } else { rng.u32(1..=9) };
+        let kind = dice.pick(&MemoryType::ALL);
+        let shift = if dice.bool() {
+            0
+        } else {
+            dice.between(1..=9) as u32
+        };
         let pagemap = DevPagemap::new(kind, 0xffff_8880_0000_0000 + number * 4096)
             .with_range(range)
             .with_vmemmap_shift(shift);
-        let node = nodes[rng.usize(..nodes.len())];
-        match devices.bind(map, pagemap, node, writer(rng), None) {
+        let node = dice.pick(&nodes);
+        match devices.bind(map, pagemap, node, writer(dice), None) {
             Ok(id) => {
                 lived.devices += 1;
                 bound.push(id);
             }
             Err(_) => lived.refused += 1,
         }
-        if rng.bool() && !bound.is_empty() {
-            let id = bound.swap_remove(rng.usize(..bound.len()));
+        if dice.bool() && !bound.is_empty() {
+            let id = bound.swap_remove(dice.below(bound.len() as u64) as usize);
             unbind(&mut devices, map, id)?;
         }
     }
-    if rng.bool() {
+    if dice.bool() {
         for id in bound.drain(..) {
             unbind(&mut devices, map, id)?;
         }
@@ -269,7 +314,7 @@ fn check_allocator(allocator: &Allocator<MemoryMap>) -> Result<(), Finding> {
 
 /// Several CPUs allocate and free; all that was allocated is freed at the end.
 fn allocate(
-    rng: &mut Rng,
+    dice: &mut Dice<'_>,
     allocator: &Allocator<MemoryMap>,
     profile: &Profile,
     lived: &mut Lived,
@@ -284,11 +329,13 @@ fn allocate(
             .sum::<u64>()
     };
     let before = free(allocator);
-    let seeds: Vec<u64> = (0..rng.usize(1..=3)).map(|_| rng.u64(..)).collect();
+    let seeds: Vec<u64> = (0..dice.between(1..=3))
+        .map(|_| dice.below(u64::MAX))
+        .collect();
     let counts: Vec<Result<u64, Finding>> = std::thread::scope(|scope| {
         let cpus: Vec<_> = seeds
             .into_iter()
-            .map(|seed| scope.spawn(move || cpu(Rng::with_seed(seed), allocator, profile)))
+            .map(|seed| scope.spawn(move || cpu(Dice::seeded(seed), allocator, profile)))
             .collect();
         cpus.into_iter()
             .map(|cpu| {
@@ -309,7 +356,11 @@ fn allocate(
     }
 }
 
-fn cpu(mut rng: Rng, allocator: &Allocator<MemoryMap>, profile: &Profile) -> Result<u64, Finding> {
+fn cpu(
+    mut dice: Dice<'_>,
+    allocator: &Allocator<MemoryMap>,
+    profile: &Profile,
+) -> Result<u64, Finding> {
     let nodes: Vec<NodeId> = allocator
         .pages()
         .geometry()
@@ -317,7 +368,7 @@ fn cpu(mut rng: Rng, allocator: &Allocator<MemoryMap>, profile: &Profile) -> Res
         .iter()
         .map(|node| node.id)
         .collect();
-    let zones = profile.zones.len() as u8;
+    let zones = profile.zones.len() as u64;
     let kinds = [
         MigrateType::Unmovable,
         MigrateType::Movable,
@@ -325,14 +376,14 @@ fn cpu(mut rng: Rng, allocator: &Allocator<MemoryMap>, profile: &Profile) -> Res
     ];
     let mut held: Vec<(Pfn, u8)> = Vec::new();
     let mut count = 0;
-    for _ in 0..rng.usize(..2000) {
-        if rng.u8(..3) > 0 || held.is_empty() {
-            let order = rng.u8(..=10);
+    for _ in 0..dice.below(2000) {
+        if !dice.once_in(3) || held.is_empty() {
+            let order = dice.below(11) as u8;
             let request = Request {
                 order,
-                node: nodes[rng.usize(..nodes.len())],
-                zone: ZoneIndex(rng.u8(..zones)),
-                migrate: kinds[rng.usize(..kinds.len())],
+                node: dice.pick(&nodes),
+                zone: ZoneIndex(dice.below(zones) as u8),
+                migrate: dice.pick(&kinds),
             };
             // none left, or none of that kind: nothing to be given back
             if let Ok(pfn) = allocator.alloc_pages(request) {
@@ -340,7 +391,7 @@ fn cpu(mut rng: Rng, allocator: &Allocator<MemoryMap>, profile: &Profile) -> Res
                 held.push((pfn, order));
             }
         } else {
-            let (pfn, order) = held.swap_remove(rng.usize(..held.len()));
+            let (pfn, order) = held.swap_remove(dice.below(held.len() as u64) as usize);
             give_back(allocator, pfn, order)?;
         }
     }
@@ -359,11 +410,15 @@ fn give_back(allocator: &Allocator<MemoryMap>, pfn: Pfn, order: u8) -> Result<()
 }
 
 /// Memory blocks come, go online and offline, and go.
-fn plug(rng: &mut Rng, allocator: Allocator<MemoryMap>, lived: &mut Lived) -> Result<(), Finding> {
+fn plug(
+    dice: &mut Dice<'_>,
+    allocator: Allocator<MemoryMap>,
+    lived: &mut Lived,
+) -> Result<(), Finding> {
     let mut options = HotplugOptions::default();
-    options.sections_per_block = rng.u64(1..=2);
-    options.memmap_on_memory = rng.u8(..4) == 0;
-    options.movable_node = rng.bool();
+    options.sections_per_block = dice.between(1..=2);
+    options.memmap_on_memory = dice.once_in(4);
+    options.movable_node = dice.bool();
     let mut machine = Hotplug::new(allocator, options);
     let nodes: Vec<NodeId> = machine
         .map()
@@ -373,19 +428,19 @@ fn plug(rng: &mut Rng, allocator: Allocator<MemoryMap>, lived: &mut Lived) -> Re
         .map(|node| node.id)
         .collect();
     let top = machine.blocks().last().map_or(0, |(number, ..)| number) + 4;
-    for _ in 0..rng.u32(..24) {
-        let number = rng.u64(..=top);
+    for _ in 0..dice.below(24) {
+        let number = dice.below(top + 1);
         let pfns = machine.block_pfns(number);
-        let more = rng.u64(..=1);
-        let done = match rng.u8(..4) {
+        let more = dice.below(2);
+        let done = match dice.below(4) {
             0 => {
                 let end = machine.block_pfns(number + more).end();
-                let node = nodes[rng.usize(..nodes.len())];
+                let node = dice.pick(&nodes);
                 machine.add(node, PfnRange::new(pfns.start(), end)).is_ok()
             }
             1 => {
                 let to = [OnlineTo::Auto, OnlineTo::Kernel, OnlineTo::Movable];
-                machine.online(number, to[rng.usize(..to.len())]).is_ok()
+                machine.online(number, dice.pick(&to)).is_ok()
             }
             2 => machine.offline(number).is_ok(),
             _ => machine.remove(pfns).is_ok(),

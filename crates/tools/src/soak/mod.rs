@@ -4,6 +4,7 @@
 //! shown again by that number alone (as far as threads do not decide).
 
 mod census;
+mod dice;
 mod faults;
 mod life;
 mod machine;
@@ -13,7 +14,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use deferred_init::Topology;
 
 pub use census::Census;
-pub use life::{Lived, live};
+pub use dice::Dice;
+pub use life::{Lived, Part, live};
 
 /// What must not be.
 #[derive(Debug, thiserror::Error)]
@@ -28,12 +30,18 @@ impl Finding {
     }
 }
 
+/// The most bytes of struct pages that a machine of the soak is given.
+const MOST_MEMMAP: u64 = 24 << 20;
+
 /// Lives the life of `seed`; a panic in it is a finding like others.
 ///
 /// # Errors
 /// [`Finding`].
 pub fn round(seed: u64, topology: &Topology) -> Result<Lived, Finding> {
-    catch_unwind(AssertUnwindSafe(|| live(seed, topology))).unwrap_or_else(|payload| {
+    catch_unwind(AssertUnwindSafe(|| {
+        live(&mut Dice::seeded(seed), topology, Part::Whole, MOST_MEMMAP)
+    }))
+    .unwrap_or_else(|payload| {
         let text = payload
             .downcast_ref::<String>()
             .map(String::as_str)
