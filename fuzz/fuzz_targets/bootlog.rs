@@ -1,5 +1,5 @@
-//! See `fuzz::bootlog`.
+//! See `fuzz::readers::bootlog`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::bootlog(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::readers::bootlog(data));

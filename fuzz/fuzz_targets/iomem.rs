@@ -1,5 +1,5 @@
-//! See `fuzz::iomem`.
+//! See `fuzz::readers::iomem`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::iomem(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::readers::iomem(data));

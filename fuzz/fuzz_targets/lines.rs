@@ -1,5 +1,5 @@
-//! See `fuzz::lines`.
+//! See `fuzz::readers::lines`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::lines(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::readers::lines(data));

@@ -1,5 +1,5 @@
-//! See `fuzz::memblock_array`.
+//! See `fuzz::readers::memblock_array`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::memblock_array(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::readers::memblock_array(data));

@@ -1,5 +1,5 @@
-//! See `fuzz::meminfo`.
+//! See `fuzz::readers::meminfo`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::meminfo(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::readers::meminfo(data));

@@ -1,5 +1,5 @@
-//! See `fuzz::sysfs`.
+//! See `fuzz::readers::sysfs`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::sysfs(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::readers::sysfs(data));

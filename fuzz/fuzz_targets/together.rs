@@ -1,5 +1,5 @@
-//! See `fuzz::together`.
+//! See `fuzz::readers::together`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::together(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::readers::together(data));

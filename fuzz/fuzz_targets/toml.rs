@@ -1,5 +1,5 @@
-//! See `fuzz::toml`.
+//! See `fuzz::readers::toml`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::toml(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::readers::toml(data));

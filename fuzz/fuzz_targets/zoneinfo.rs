@@ -1,5 +1,5 @@
-//! See `fuzz::zoneinfo`.
+//! See `fuzz::readers::zoneinfo`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::zoneinfo(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::readers::zoneinfo(data));

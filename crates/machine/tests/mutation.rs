@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use machine::{Capture, MachineLayout, check};
 
 #[expect(unreachable_pub, reason = "to the fuzz targets this is a crate")]
-#[path = "../../../fuzz/src/lib.rs"]
+#[path = "../../../fuzz/src/readers.rs"]
 mod readers;
 
 /// What is done with one input.
