@@ -3,6 +3,7 @@
 //! A launcher and nothing more: what it starts lives in `examples/` and `crates/tools`, is
 //! built in release, and can be run by hand with the line that is printed first.
 
+mod dependencies;
 mod fuzz;
 mod hwloc;
 mod install;

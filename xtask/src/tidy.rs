@@ -1,7 +1,8 @@
 //! Pages of `docs` against the code.
 //!
 //! `porting-map.md` has a row for every kernel name that an item carries as `doc(alias)`, with that
-//! item, and no other row; `not-modelled.md` names nothing that an item carries.
+//! item, and no other row; `not-modelled.md` names nothing that an item carries;
+//! `dependencies.md` names every crate that the workspace declares.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::launch;
+use crate::{dependencies, launch};
 
 /// Crates that model Linux; aliases of others are names of system calls and the like.
 const MODELS: [&str; 4] = ["memblock", "memmap-core", "zone-device", "deferred-init"];
@@ -58,6 +59,10 @@ fn check() -> io::Result<Vec<String>> {
             ));
         }
     }
+    wrong.extend(dependencies::compare(
+        &fs::read_to_string(root.join("Cargo.toml"))?,
+        &fs::read_to_string(root.join("docs/dependencies.md"))?,
+    ));
     let (there, listed) = (carried.len(), rows(&map).len());
     println!("porting-map.md: {listed} rows, {there} names in the code");
     println!("not-modelled.md: {} rows", rows(&not).len());

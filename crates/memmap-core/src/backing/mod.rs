@@ -55,7 +55,6 @@ pub enum HugePages {
     /// Forbidden.
     Never,
     /// Those of the host's reserved pool, or no map at all (one address range only).
-    #[doc(alias = "hugetlb")]
     Reserved,
 }
 
