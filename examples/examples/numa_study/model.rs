@@ -1,12 +1,10 @@
 //! Models of a study, and what they say of other hosts.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 
 use deferred_init::topology::presets::{self, Preset};
 use examples::front::{Failure, unsaid, unusable};
-use study::analysis::{Analysis, Cell};
-use study::model::{Basis, Errors, Kind, Model, Point, choose, predict};
+use study::model::{Basis, Calibration, Kind, Model, predict};
 
 use crate::args;
 use crate::show::load;
@@ -17,6 +15,8 @@ const BY_HAND: f64 = 1e9;
 pub(crate) fn run(args: &args::Model) -> Result<(), Failure> {
     let hosts = hosts(&args.predict)?;
     let mut text = String::new();
+    // a kernel's usual struct page
+    let mut page = 64;
     let (model, basis) = match (&args.file, args.core_rate, args.node_rate) {
         (None, Some(core), Some(node)) => {
             if !(core > 0.0 && node > 0.0 && core.is_finite() && node.is_finite()) {
@@ -33,7 +33,11 @@ pub(crate) fn run(args: &args::Model) -> Result<(), Failure> {
             };
             (model, basis)
         }
-        (Some(file), ..) => fitted(file, args.writer.as_deref(), &mut text)?,
+        (Some(file), ..) => {
+            let made = fitted(file, args.writer.as_deref(), &mut text)?;
+            page = made.page;
+            (made.node, made.basis)
+        }
         _ => {
             return Err(unusable(
                 "records to calibrate on, or --core-rate and --node-rate",
@@ -43,7 +47,7 @@ pub(crate) fn run(args: &args::Model) -> Result<(), Failure> {
     text.push_str(&format!("model: {model} (ns)\n"));
     for preset in hosts {
         let host = preset.topology().map_err(unusable)?;
-        let predicted = predict(&model, &basis, &host, 64);
+        let predicted = predict(&model, &basis, &host, page);
         text.push_str(&format!(
             "\n{}: {}\n  about {:.1} ms for {:.1} GiB of struct pages on {} nodes, {} threads on the largest\n",
             preset.name,
@@ -65,44 +69,17 @@ fn fitted(
     file: &std::path::Path,
     writer: Option<&str>,
     text: &mut String,
-) -> Result<(Model, Basis), Failure> {
-    let records = load(file)?;
-    let analysis = Analysis::of(&records);
-    let cell = analysis
-        .asked()
-        .filter(|cell| writer.is_none_or(|writer| cell.settings.writer == writer))
-        .min_by(|a, b| {
-            a.time()
-                .unwrap_or(f64::MAX)
-                .total_cmp(&b.time().unwrap_or(f64::MAX))
-        })
-        .ok_or_else(|| unusable(format!("{}: no runs of that writer", file.display())))?;
-    let family: Vec<&Cell> = analysis
-        .asked()
-        .filter(|other| {
-            let mut settings = other.settings.clone();
-            settings.threads = cell.settings.threads;
-            other.memory == cell.memory && settings == cell.settings
-        })
-        .collect();
-    let points: Vec<Point> = family
-        .iter()
-        .filter_map(|cell| {
-            Some(Point {
-                threads: cell.settings.threads as f64,
-                time: cell.time()?,
-            })
-        })
-        .collect();
-    let chosen =
-        choose(&points).map_err(|error| unusable(format!("{}: {error}", file.display())))?;
+) -> Result<Calibration, Failure> {
+    let made = Calibration::of(&load(file)?, writer)
+        .map_err(|error| unusable(format!("{}: {error}", file.display())))?;
     text.push_str(&format!(
         "fitted to {} on {} numbers of threads\n",
-        cell.settings.writer,
-        points.len()
+        made.settings.writer,
+        made.measured.len()
     ));
     for kind in Kind::ALL {
-        match chosen.candidates.iter().find(|(fitted, _)| *fitted == kind) {
+        let mut candidates = made.chosen.candidates.iter();
+        match candidates.find(|(fitted, _)| *fitted == kind) {
             Some((_, residual)) => text.push_str(&format!(
                 "  {:<9} misses its own points by {:.1} % at most\n",
                 kind.name(),
@@ -114,40 +91,18 @@ fn fitted(
             )),
         }
     }
-    if let Some(errors) = Errors::of(&points, |threads| chosen.model.time(threads)) {
+    let taken = made.chosen.model.kind().name();
+    text.push_str(&format!("  taken: {taken}, {}\n", made.errors));
+    if let Some(held) = &made.held {
+        text.push_str(&format!("  predicting the others {held}\n"));
+    }
+    if made.nodes > 1 {
         text.push_str(&format!(
-            "  taken: {}, {errors}\n",
-            chosen.model.kind().name()
+            "  {} nodes worked at once; each is taken to have its share of threads and bytes\n",
+            made.nodes
         ));
     }
-    let nodes: BTreeSet<u64> = records[0].nodes.iter().map(|node| node.node).collect();
-    let host = &records[0].host;
-    // times are of a whole host: its nodes share threads and bytes
-    let share = nodes.len().max(1) as f64;
-    if share > 1.0 {
-        text.push_str(&format!(
-            "  {share} nodes worked at once; each is taken to have its share of threads and bytes\n"
-        ));
-    }
-    let model = match share > 1.0 {
-        false => chosen.model,
-        true => {
-            let a_node: Vec<Point> = points
-                .iter()
-                .map(|point| Point {
-                    threads: (point.threads / share).max(1.0),
-                    time: point.time,
-                })
-                .collect();
-            choose(&a_node).map_err(unusable)?.model
-        }
-    };
-    let basis = Basis {
-        host: format!("{} ({})", host.name, host.cpu),
-        threads: points.iter().map(|point| point.threads).fold(0.0, f64::max) / share,
-        bytes: cell.bytes as f64 / share,
-    };
-    Ok((model, basis))
+    Ok(made)
 }
 
 fn hosts(names: &[String]) -> Result<Vec<&'static Preset>, Failure> {

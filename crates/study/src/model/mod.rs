@@ -12,14 +12,18 @@
 //! A model knows no frequency steps, no second threads of a core and no neighbours. Beyond the threads,
 //! the host and the memory that it was fitted to it extrapolates, and every [`Prediction`] says so.
 
+mod calibrate;
 mod fit;
+mod held;
 #[cfg(test)]
 mod jordan;
 mod predict;
 
 use std::fmt;
 
+pub use calibrate::{CalibrateError, Calibration, Measured};
 pub use fit::{Chosen, FitError, choose, fit};
+pub use held::Held;
 pub use predict::{Basis, Prediction, predict};
 
 /// A time that was measured with a number of threads.

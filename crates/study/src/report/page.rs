@@ -290,19 +290,21 @@ fn models(view: &View) -> Result<Markup, PlotError> {
     Ok(html! {
         section #models {
             h2 { "Models" }
-            p.soft { "Fitted to the medians above; what lies beyond the measured numbers of threads is extrapolation and marked so." }
+            p.soft { "Fitted to the medians of each host's fastest writer. Curves end where measuring ended; whatever lies beyond is a prediction and says what it extrapolates." }
             @for model in &view.models {
                 h3 { (model.title) }
                 @for line in &model.words { p { (line) } }
                 @if !model.measured.points.is_empty() {
                     div.plots { figure {
-                        figcaption { "Speed-up, measured and fitted" span { "points: medians; dashed: the models" } }
-                        (Lines { about: "Speed-up as measured and as the models have it", y: "times as fast", unit: "", scale: Scale::Linear, series: std::slice::from_ref(&model.measured), curves: &model.curves }.draw()?)
+                        figcaption { "Speed-up, measured and fitted" span { "points: medians over the fewest threads; dashed: the model" } }
+                        (Lines { about: "Speed-up as measured and as the model has it", y: "times as fast", unit: "", scale: Scale::Linear, series: std::slice::from_ref(&model.measured), curves: &model.curves }.draw()?)
                     } }
                 }
-                @if !model.rows.is_empty() { div.scroll { table {
-                    thead { tr { @for (at, name) in model.columns.iter().enumerate() { th.l[at == 0] { (name) } } } }
-                    tbody { @for row in &model.rows { tr { @for (at, cell) in row.iter().enumerate() { td.l[at == 0] { (cell) } } } } }
+                @for table in &model.tables { div.scroll { table data-table=(table.name) {
+                    @let words = |at: usize| (at == 0, at + 1 == table.columns.len());
+                    caption { (table.caption) }
+                    thead { tr { @for (at, name) in table.columns.iter().enumerate() { th.l[words(at).0] .w[words(at).1] { (name) } } } }
+                    tbody { @for row in &table.rows { tr { @for (at, cell) in row.iter().enumerate() { td.l[words(at).0] .w[words(at).1] { (cell) } } } } }
                 } } }
             }
         }

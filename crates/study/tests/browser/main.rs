@@ -11,6 +11,7 @@ use chromium::{Chromium, Opened};
 use scraper::{ElementRef, Html, Selector};
 use study::record::{Record, Role};
 use study::report::{Options, Report};
+use study::synthetic;
 
 /// Writes the report of `records`, to a place where a person can look at it, too.
 fn write(name: &str, records: &[Record], options: &Options) -> PathBuf {
@@ -221,4 +222,117 @@ fn names_of_hosts_and_files_are_words_and_never_markup() {
         .map(|dd| dd.text().collect())
         .collect();
     assert!(facts.iter().any(|fact| fact == hostile), "{facts:?}");
+}
+
+/// Without a browser: what the document says of models is there before any script runs.
+#[test]
+fn the_document_shows_the_fit_of_every_row_where_it_misses_and_what_predictions_extrapolate() {
+    // 4 nodes whose cores add up until the memory is the limit, and 8 threads that were disturbed
+    let mut records = made_up::scaling("made-up", 61);
+    for record in &mut records {
+        record.host.nodes = (0..4)
+            .map(|node| study::record::HostNode {
+                node,
+                ..record.host.nodes[0].clone()
+            })
+            .collect();
+        if record.settings.threads == 8 {
+            record.write_ns = record.write_ns * 3 / 2;
+        }
+    }
+    let html = Report::of(&records, &Options::default())
+        .unwrap()
+        .html()
+        .unwrap();
+    let dom = Html::parse_document(&html);
+    let words: Vec<String> = select(&dom, "#models p")
+        .iter()
+        .map(|p| p.text().collect())
+        .collect();
+    let said = words.join("\n");
+    let has = |text: &str| assert!(said.contains(text), "{text}: {said}");
+    has("model was chosen: fitted to 7 numbers of threads");
+    has("Chosen and fitted anew by 1, 16 and 48 threads alone");
+    has("Where it misses: ");
+    has("with 8 threads it says");
+    has("too short");
+    has("4 nodes worked at once");
+    has(
+        "extrapolate, every one: cores and memory are taken to be as fast as those of made-up (Made-up CPU)",
+    );
+
+    let medians = medians(&records);
+    let rows = |table: &str| -> Vec<Vec<String>> {
+        let rows = select(&dom, &format!("#models table[data-table={table}] tbody tr"));
+        let cells = Selector::parse("td").unwrap();
+        let text = |cell: ElementRef<'_>| cell.text().collect::<String>();
+        rows.iter()
+            .map(|row| row.select(&cells).map(text).collect())
+            .collect()
+    };
+    let fit = rows("fit");
+    let threads: Vec<&str> = fit.iter().map(|row| row[0].as_str()).collect();
+    assert_eq!(threads, ["1", "2", "4", "8", "16", "32", "48"]);
+    for row in &fit {
+        // the fastest writer's medians, and the error that follows from the two columns
+        let measured = medians[&("stream".to_owned(), row[0].parse().unwrap())];
+        assert_eq!(row[1], format!("{measured:.2}"));
+        let model: f64 = row[2].parse().unwrap();
+        let error: f64 = row[3].trim_end_matches(" %").parse().unwrap();
+        assert!(
+            ((model / measured - 1.0) * 100.0 - error).abs() < 0.15,
+            "{row:?}"
+        );
+    }
+    let missed = fit.iter().find(|row| row[0] == "8").unwrap();
+    assert_eq!(missed[5], "missed", "{missed:?}");
+
+    let predictions = rows("predictions");
+    let presets = deferred_init::topology::presets::ALL;
+    assert_eq!(predictions.len(), presets.len());
+    for (row, preset) in predictions.iter().zip(presets) {
+        assert_eq!(row[0], preset.name);
+        assert!(row[4].parse::<f64>().unwrap() > 0.0, "{row:?}");
+        // 12 threads a node were measured
+        let more = row[2].parse::<u64>().unwrap() > 12;
+        assert_eq!(
+            row[5].contains("threads a node, of which at most 12"),
+            more,
+            "{row:?}"
+        );
+    }
+}
+
+#[test]
+fn a_study_of_one_number_of_threads_says_that_it_makes_no_model() {
+    let mut records = synthetic::study(61, |_, _| Some(1e6));
+    records.retain(|record| record.settings.threads == 2);
+    let html = Report::of(&records, &Options::default())
+        .unwrap()
+        .html()
+        .unwrap();
+    let dom = Html::parse_document(&html);
+    let said: String = select(&dom, "#models p")
+        .iter()
+        .flat_map(|p| p.text())
+        .collect();
+    assert!(
+        said.contains("Nothing is modelled: ")
+            && said.contains("needs 2 different numbers of threads, not 1"),
+        "{said}"
+    );
+    assert_eq!(select(&dom, "#models table").len(), 0);
+
+    // three numbers would be met by anything: two here, so two parameters are too many
+    let html = Report::of(&synthetic::study(61, |_, _| Some(1e6)), &Options::default())
+        .unwrap()
+        .html()
+        .unwrap();
+    let dom = Html::parse_document(&html);
+    let said: String = select(&dom, "#models p")
+        .iter()
+        .flat_map(|p| p.text())
+        .collect();
+    assert!(said.contains("that it fits proves nothing"), "{said}");
+    assert!(said.contains("Whether it predicts is not known"), "{said}");
 }

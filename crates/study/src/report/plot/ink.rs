@@ -21,7 +21,6 @@ pub(crate) enum Ink {
     /// What would be ideal; dashed finely.
     Ideal,
     /// What a model says; dashed finely.
-    #[expect(dead_code, reason = "fits are not shown yet")]
     Model,
     /// What is out of the ordinary.
     Alarm,

@@ -155,7 +155,7 @@ impl Row {
 }
 
 /// `deque scheduler, eager policy, first-touch placement, system pages`.
-fn settings_words(settings: &Settings) -> String {
+pub(super) fn settings_words(settings: &Settings) -> String {
     let nodes: Vec<String> = settings.nodes.iter().map(u64::to_string).collect();
     let nodes = match nodes.is_empty() {
         true => String::new(),

@@ -5,19 +5,21 @@
 mod figures;
 mod fleet;
 mod host;
+mod models;
 mod nodes;
 mod warnings;
 mod work;
 
 pub(super) use figures::{Figure, Group, Row};
 pub(super) use host::HostView;
+pub(super) use models::ModelView;
 pub(super) use work::Work;
 
 use fleet::Member;
 
 use super::Options;
 use super::plot::ink::Ink;
-use super::plot::lines::{Curve, Series};
+use super::plot::lines::Series;
 use super::plot::runs::{Dot, thin};
 use crate::analysis::Analysis;
 use crate::judge::Rule;
@@ -58,17 +60,6 @@ pub(super) struct Comparison {
     pub(super) columns: Vec<String>,
     /// How many columns are words.
     pub(super) left: usize,
-    pub(super) rows: Vec<Vec<String>>,
-}
-
-/// A fitted model.
-#[derive(Clone, Debug)]
-pub(super) struct ModelView {
-    pub(super) title: String,
-    pub(super) words: Vec<String>,
-    pub(super) measured: Series,
-    pub(super) curves: Vec<Curve>,
-    pub(super) columns: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
 }
 
@@ -127,6 +118,7 @@ impl View {
                 analysis,
                 groups,
             ));
+            view.models.extend(ModelView::of(&host.records, &host.name));
             view.timelines.extend(Work::of(&host.records, &host.name));
             let (dots, left) = thin(dots(&host.records));
             let name = match left {
