@@ -1,14 +1,19 @@
 //! What programs tell a person, and how they end.
 
 use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 
 use deferred_init::Topology;
 use machine::{MachineLayout, MemorySource};
 use memmap_core::{Geometry, MapError};
 use study::run::StudyError;
+use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::CLOSED_PIPE;
+use crate::trace::Trace;
 
 /// Done with an exit status other than 0, and why; nothing is printed of an empty message.
 pub type Failure = (u8, String);
@@ -51,19 +56,35 @@ pub fn ended(error: StudyError) -> Failure {
     (status, error.to_string())
 }
 
-/// Spans on stderr: none, those of runs and nodes, or those of sections too.
-pub fn subscribe(verbose: u8) {
+/// Spans on stderr: none, those of runs and nodes, or those of sections too. With the name of a file all
+/// of them are kept for it, whatever is printed.
+pub fn subscribe(verbose: u8, trace: Option<&Path>) -> Option<Trace> {
     let level = match verbose {
         0 => LevelFilter::WARN,
         1 => LevelFilter::INFO,
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_span_events(tracing_subscriber::fmt::format::FmtSpan::CLOSE)
+    let close = tracing_subscriber::fmt::format::FmtSpan::CLOSE;
+    let Some(path) = trace else {
+        // by a level for the whole program, so that spans that nobody sees cost nothing
+        tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_span_events(close)
+            .with_writer(std::io::stderr)
+            .init();
+        return None;
+    };
+    let trace = Trace::new(path);
+    let printed = tracing_subscriber::fmt::layer()
+        .with_span_events(close)
         .with_writer(std::io::stderr)
+        .with_filter(level);
+    tracing_subscriber::registry()
+        .with(printed)
+        .with(trace.timeline.clone())
         .init();
+    Some(trace)
 }
 
 /// This host, by libhwloc where that is built in.

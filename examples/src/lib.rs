@@ -5,6 +5,7 @@
 pub mod front;
 pub mod keep;
 pub mod machines;
+pub mod trace;
 
 /// The exit status of a program whose reader has seen enough: what a shell reports of one that was
 /// ended by the signal for a closed pipe.

@@ -524,3 +524,42 @@ fn output_that_cannot_be_kept_is_an_error_and_no_panic() {
         "{said}"
     );
 }
+
+#[test]
+fn a_traced_sweep_leaves_a_timeline_that_viewers_can_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.json");
+    let args = [
+        "--memory",
+        "512M",
+        "--threads",
+        "1,2",
+        "--oversubscribe",
+        "--unpinned",
+        "--rounds",
+        "2",
+        "--writers",
+        "stream",
+        "--trace",
+    ];
+    let output = sweep(
+        &folder.path().join("out"),
+        &[&args[..], &[file.to_str().unwrap()]].concat(),
+    );
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(
+        said.contains("trace.json") && said.contains("not comparable"),
+        "{said}"
+    );
+    let records = records(&folder.path().join("out"));
+    assert!(records.iter().all(|record| record.traced));
+    let trace = deferred_init::trace::check(&std::fs::read(&file).unwrap()).unwrap();
+    assert!(trace.runs > records.len(), "the warm-up, too: {trace:?}");
+    assert_eq!(
+        trace.sections,
+        trace.runs * records[0].layout.sections as usize,
+        "{trace:?}"
+    );
+    assert!(trace.workers >= 2, "{trace:?}");
+}

@@ -271,3 +271,58 @@ fn help_names_every_exit_status() {
         }
     }
 }
+
+#[test]
+fn a_traced_study_leaves_a_timeline_of_every_run_and_records_that_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.json");
+    let args = [
+        "run",
+        "--name",
+        "small",
+        "--memory",
+        "512M",
+        "--threads",
+        "1",
+        "--repeats",
+        "2",
+    ];
+    let traced = |file: &Path| {
+        let out = folder.path().to_str().unwrap();
+        let more = [
+            "--unpinned",
+            "--out",
+            out,
+            "--trace",
+            file.to_str().unwrap(),
+        ];
+        numa_study(&[&args[..], &more].concat()).output().unwrap()
+    };
+    // before anything has run
+    let refused = traced(&folder.path().join("no/such/folder.json"));
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        text(&refused.stderr).contains("--trace "),
+        "{}",
+        text(&refused.stderr)
+    );
+    assert!(!folder.path().join("small.jsonl").exists());
+
+    let output = traced(&file);
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(
+        said.contains("not comparable") && said.contains("8 of 8 runs were traced"),
+        "{said}"
+    );
+    let records = records(folder.path());
+    assert!(records.len() == 8 && records.iter().all(|record| record.traced));
+    let trace = deferred_init::trace::check(&std::fs::read(&file).unwrap()).unwrap();
+    // the runs of the records, and those of the warm-up
+    assert!(trace.runs > 8, "{trace:?}");
+    assert_eq!(
+        trace.sections,
+        trace.runs * records[0].layout.sections as usize,
+        "{trace:?}"
+    );
+}

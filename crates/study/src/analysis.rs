@@ -135,6 +135,8 @@ pub struct Analysis {
     pub rounds: u64,
     /// The fill that was the limit.
     pub fill: Option<String>,
+    /// Runs whose spans were kept meanwhile, and all runs.
+    pub traced: (usize, usize),
     rule: Rule,
 }
 
@@ -182,6 +184,14 @@ impl Analysis {
         Self {
             cells,
             rounds,
+            traced: (
+                records
+                    .iter()
+                    .filter(same)
+                    .filter(|record| record.traced)
+                    .count(),
+                records.iter().filter(same).count(),
+            ),
             fill: records.iter().find_map(|record| record.fill.clone()),
             rule,
         }

@@ -154,6 +154,14 @@ fn warnings(a: &[Record], b: &[Record], one: &Analysis, other: &Analysis) -> Vec
             warnings.push(format!("{name} lacks runs of {missing} settings"));
         }
     }
+    if one.traced.0 + other.traced.0 > 0 {
+        let told = |(traced, all): (usize, usize)| format!("{traced} of {all}");
+        warnings.push(format!(
+            "traced runs, which take longer than others: A {}, B {}",
+            told(one.traced),
+            told(other.traced)
+        ));
+    }
     let limits = |analysis: &Analysis| {
         let limit = analysis.cells.iter().find(|cell| cell.role == Role::Limit);
         limit.and_then(Cell::gb_a_second)

@@ -74,6 +74,7 @@ pub fn record() -> Record {
             absent: "made up".into(),
             ..Counters::default()
         },
+        traced: false,
         host: Host {
             name: "made-up".into(),
             kernel: "6.18.0".into(),

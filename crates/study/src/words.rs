@@ -282,6 +282,12 @@ fn basis(analysis: &Analysis) -> String {
         ),
         false => format!("{rounds} rounds, 95 % intervals in brackets"),
     });
+    if let (traced @ 1.., all) = analysis.traced {
+        parts.push(format!(
+            "{traced} of {all} runs were traced, which costs time: do not compare their times with those of \
+             runs that were not"
+        ));
+    }
     match analysis.drift() {
         Some(drift) if drift.is_flagged() => parts.push(format!(
             "the machine drifted: the same run took {:.2} [{:.2}, {:.2}] x as long in the last third as in \
@@ -444,5 +450,17 @@ mod tests {
         assert!(stopped.contains("no verdict can be given"), "{stopped}");
         let nothing = words(&[]).join("\n");
         assert!(nothing.contains("Nothing was measured"), "{nothing}");
+    }
+
+    #[test]
+    fn traced_runs_are_told() {
+        let mut records = study(61, |_, _| Some(1e6));
+        let rests_on = |records: &[Record]| words(records).pop().unwrap();
+        assert!(!rests_on(&records).contains("traced"));
+        for record in &mut records[7..] {
+            record.traced = true;
+        }
+        let said = rests_on(&records);
+        assert!(said.contains("420 of 427 runs were traced"), "{said}");
     }
 }

@@ -64,6 +64,12 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DIR", default_value = "target/study")]
     pub(crate) out: PathBuf,
 
+    /// Write a timeline of every run for Perfetto or chrome://tracing. Tracing costs time: times of a
+    /// traced study are not comparable with those of an untraced one, and its records say `traced`.
+    /// About 150 bytes a section and run are held until the end
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+
     /// Print spans of nodes and runs, and with -vv of sections, on stderr
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,

@@ -153,8 +153,9 @@ fn plan(asked: &Asked) -> Result<(), Failure> {
 }
 
 fn run(args: &Run) -> Result<(), Failure> {
-    front::subscribe(args.verbose);
-    let ready = ready(&args.asked)?;
+    let mut trace = front::subscribe(args.verbose, args.trace.as_deref());
+    let mut ready = ready(&args.asked)?;
+    ready.conditions.traced = trace.is_some();
     let design = &ready.design;
     eprintln!("{}: {}", design.name, ready.estimate);
 
@@ -163,6 +164,9 @@ fn run(args: &Run) -> Result<(), Failure> {
     ctrlc::set_handler(move || interrupted.cancel())
         .map_err(|error| (FAILED, format!("^C could not be caught: {error}")))?;
 
+    if let Some(trace) = &mut trace {
+        trace.create()?;
+    }
     let path = args.out.join(format!("{}.jsonl", design.name));
     let mut host = Host::read(&ready.topology);
     if let Some(name) = &args.host {
@@ -188,6 +192,9 @@ fn run(args: &Run) -> Result<(), Failure> {
     };
     let result = run::run(study, &cancel, &mut keep);
     keep.finish();
+    if let Some(trace) = trace {
+        trace.finish(&mut std::io::stdout().lock())?;
+    }
     let ended = result.map_err(front::ended)?;
     show::records(&mut std::io::stdout().lock(), &keep.records, &path).map_err(unsaid)?;
     match ended.cancelled {

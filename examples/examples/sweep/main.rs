@@ -14,6 +14,7 @@ use deferred_init::workers::{Pinning, choose};
 use examples::front::{self, FAILED, Failure, unsaid, unusable};
 use examples::keep::Keep;
 use examples::machines::{self, Input, InputError};
+use examples::trace::Trace;
 use study::analysis::Analysis;
 use study::design::{Design, Machine, Pages, Place, Rounds, Threads};
 use study::record::Host;
@@ -26,8 +27,8 @@ const BUDGET: Duration = Duration::from_secs(100);
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    front::subscribe(args.verbose);
-    match run(&args) {
+    let trace = front::subscribe(args.verbose, args.trace.as_deref());
+    match run(&args, trace) {
         Ok(()) => ExitCode::SUCCESS,
         Err((status, message)) => {
             if !message.is_empty() {
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &Args) -> Result<(), Failure> {
+fn run(args: &Args, mut trace: Option<Trace>) -> Result<(), Failure> {
     // before any thread is pinned: the topology asks for the mask that we were given
     let topology = front::topology().map_err(unusable)?;
     let conditions = Conditions {
@@ -48,6 +49,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         },
         oversubscribe: args.oversubscribe,
         counters: args.counters,
+        traced: trace.is_some(),
         ..Conditions::default()
     };
     let design = design(args, &topology, conditions)?;
@@ -63,6 +65,9 @@ fn run(args: &Args) -> Result<(), Failure> {
     ctrlc::set_handler(move || interrupted.cancel())
         .map_err(|error| (FAILED, format!("^C could not be caught: {error}")))?;
 
+    if let Some(trace) = &mut trace {
+        trace.create()?;
+    }
     let path = args.out.join(format!("{}.jsonl", design.name));
     let mut keep = Keep::begin(&path).map_err(unusable)?;
     let study = Study {
@@ -76,6 +81,9 @@ fn run(args: &Args) -> Result<(), Failure> {
     };
     let result = run::run(study, &cancel, &mut keep);
     keep.finish();
+    if let Some(trace) = trace {
+        trace.finish(&mut out)?;
+    }
     let ended = result.map_err(front::ended)?;
     let analysis = Analysis::of(&keep.records);
     say::result(&mut out, &input.layout, &keep, &analysis, ended).map_err(unsaid)?;

@@ -74,6 +74,10 @@ pub struct Record {
     pub placed: Vec<Placed>,
     /// Hardware counters over all workers.
     pub counters: Counters,
+    /// Whether its spans were kept meanwhile, which costs time: it is not comparable with runs that
+    /// were not traced.
+    #[serde(default)]
+    pub traced: bool,
     /// Where it ran.
     pub host: Host,
 }

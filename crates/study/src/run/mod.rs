@@ -68,6 +68,8 @@ pub struct Conditions {
     pub oversubscribe: bool,
     /// Whether hardware counters are read.
     pub counters: bool,
+    /// Whether spans of runs are kept meanwhile, which costs time; records say so.
+    pub traced: bool,
 }
 
 impl Conditions {
@@ -352,6 +354,7 @@ impl Runner<'_> {
             sections: Vec::new(),
             placed: world.map_or_else(Vec::new, |world| world.placed.clone()),
             counters: Counters::default(),
+            traced: self.conditions.traced,
             host: self.host.clone(),
         }
     }
