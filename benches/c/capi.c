@@ -110,6 +110,19 @@ uint64_t plain_decode(const struct plain *p, const uint64_t *words, size_t count
 	return sum;
 }
 
+uint64_t view_decode(const di_view *view, const uint64_t *words, size_t count)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		di_flags flags = di_view_flags(view, words[i]);
+
+		__asm__ volatile("" : : "r"(&flags) : "memory");
+		sum += flags.node ^ flags.zone;
+	}
+	return sum;
+}
+
 uint64_t call_decode(const di_profile *profile, const uint64_t *words, size_t count)
 {
 	uint64_t sum = 0;

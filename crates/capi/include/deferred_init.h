@@ -219,8 +219,9 @@ typedef struct di_boot_options {
 } di_boot_options;
 
 /**
- * Where the struct pages of boot-time memory lie, for the functions `di_view_...` of the header,
- * which compilers make part of their caller. It is good for as long as the machine.
+ * Where the struct pages of boot-time memory lie and how their flags words are made up, for the
+ * functions `di_view_...` of the header, which compilers make part of their caller. It is good for
+ * as long as the machine.
  */
 typedef struct di_view {
   /**
@@ -241,25 +242,53 @@ typedef struct di_view {
   uint64_t first_pfn;
   /**
    * One past the last one. There may be holes in between, whose struct pages must not be read:
-   * see `di_next_valid_pfn`.
+   * see `di_next_valid_pfn`. As `first_pfn` where the view has no frames.
    */
   uint64_t end_pfn;
   /**
-   * Where a flags word has the node, and its bits once shifted down.
+   * Where a flags word has the node: so far it is shifted down, and then masked.
    */
   uint32_t node_shift;
   /**
-   * The same of the zone.
+   * Where it has the zone.
    */
   uint32_t zone_shift;
   /**
-   * The node's bits.
+   * Where it has the section.
+   */
+  uint32_t section_shift;
+  /**
+   * Where it has the CPU and process that touched the page last.
+   */
+  uint32_t last_cpupid_shift;
+  /**
+   * Where it has the memory tag, as a word so that there is no gap.
+   */
+  uint64_t kasan_tag_shift;
+  /**
+   * The node's bits, once shifted down.
    */
   uint64_t node_mask;
   /**
    * The zone's bits.
    */
   uint64_t zone_mask;
+  /**
+   * The section's bits; 0 where the kernel does not keep it there, as of all that follow.
+   */
+  uint64_t section_mask;
+  /**
+   * The bits of CPU and process.
+   */
+  uint64_t last_cpupid_mask;
+  /**
+   * The memory tag's bits.
+   */
+  uint64_t kasan_tag_mask;
+  /**
+   * Bits that are page flags, in place.
+   */
+  uint64_t flags_mask;
 } di_view;
 
 /**
@@ -484,7 +513,8 @@ enum di_status di_profile_sizes(const struct di_profile *profile,
                                 uint64_t *section);
 
 /**
- * Takes a flags word apart. Set `flags->size` first.
+ * Takes a flags word apart. Set `flags->size` first. Where many words are taken apart,
+ * `di_view_flags` of the header does the same inline.
  *
  * # Safety
  * `profile` is null or from this library, `flags` null or a structure. Threads: any.
@@ -581,6 +611,7 @@ uint64_t di_next_valid_pfn(const struct di_machine *machine, uint64_t pfn);
  *
  * The pointer is good for the frames of its section alone, and until that section's memory is
  * removed or the machine freed. Other threads may write behind it: read words by atomic loads.
+ * `di_view_pfn_to_page` of the header does the same inline for boot-time memory.
  *
  * # Safety
  * `machine` is null or from this library. Threads: any.
@@ -588,7 +619,8 @@ uint64_t di_next_valid_pfn(const struct di_machine *machine, uint64_t pfn);
 const uint64_t *di_pfn_to_page(const struct di_machine *machine, uint64_t pfn);
 
 /**
- * The frame whose struct page holds the address `page`, or `DI_NO_PFN`.
+ * The frame whose struct page holds the address `page`, or `DI_NO_PFN`. `di_view_page_to_pfn` of
+ * the header does the same inline for boot-time memory.
  *
  * # Safety
  * `machine` is null or from this library. Threads: any.
@@ -596,8 +628,9 @@ const uint64_t *di_pfn_to_page(const struct di_machine *machine, uint64_t pfn);
 uint64_t di_page_to_pfn(const struct di_machine *machine, const uint64_t *page);
 
 /**
- * Says where struct pages lie. Set `view->size` first. `DI_NOT_FOUND` where they are not in one
- * range of addresses: ask `di_pfn_to_page` then.
+ * Fills a view, once per machine. Set `view->size` first. Where struct pages are not in one range
+ * of addresses (the heap), or are written when they are asked for (the policy "lazy"), the view
+ * has no frames, and only takes flags words apart: ask `di_pfn_to_page` and `di_page_to_pfn` then.
  *
  * # Safety
  * `machine` is null or from this library, `view` null or a structure. Threads: any.
@@ -803,8 +836,10 @@ enum di_status di_dump(const struct di_machine *machine,
 #define DEFERRED_INIT_VIEW_H
 
 /**
- * What `di_pfn_to_page` and `di_page_to_pfn` do, as a part of the caller, for frames of boot-time
- * memory: fill a `di_view` by `di_view_get` once and keep it as long as the machine.
+ * The fast path: what `di_pfn_to_page` and `di_page_to_pfn` do for frames of boot-time memory, and
+ * what `di_flags_decode` does, as a part of the caller. Fill a `di_view` by `di_view_get` once and
+ * keep it as long as the machine. Where a frame or a page is not found by it (memory that was added,
+ * devices, struct pages on the heap), ask the functions of the library.
  */
 
 /** The struct page of a frame, or null outside `first_pfn` to `end_pfn`. Threads: any. */
@@ -833,6 +868,26 @@ static inline uint64_t di_view_node(const di_view *view, uint64_t flags)
 static inline uint64_t di_view_zone(const di_view *view, uint64_t flags)
 {
   return flags >> view->zone_shift & view->zone_mask;
+}
+
+/** The section that a flags word names, or 0 where the kernel keeps none there. Threads: any. */
+static inline uint64_t di_view_section(const di_view *view, uint64_t flags)
+{
+  return flags >> view->section_shift & view->section_mask;
+}
+
+/** All of a flags word taken apart, as by `di_flags_decode`. Threads: any. */
+static inline di_flags di_view_flags(const di_view *view, uint64_t flags)
+{
+  di_flags found;
+  found.size = sizeof(found);
+  found.section = di_view_section(view, flags);
+  found.node = di_view_node(view, flags);
+  found.zone = di_view_zone(view, flags);
+  found.last_cpupid = flags >> view->last_cpupid_shift & view->last_cpupid_mask;
+  found.kasan_tag = flags >> view->kasan_tag_shift & view->kasan_tag_mask;
+  found.flags = flags & view->flags_mask;
+  return found;
 }
 
 #endif /* DEFERRED_INIT_VIEW_H */

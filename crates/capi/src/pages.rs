@@ -16,9 +16,10 @@ pub const DI_NO_PFN: u64 = u64::MAX;
 /// Any zone but that of devices, for `di_alloc_pages`.
 pub const DI_ANY_ZONE: u32 = u32::MAX;
 
-/// Where the struct pages of boot-time memory lie, for the functions `di_view_...` of the header,
-/// which compilers make part of their caller. It is good for as long as the machine.
-#[derive(Clone, Copy, Debug)]
+/// Where the struct pages of boot-time memory lie and how their flags words are made up, for the
+/// functions `di_view_...` of the header, which compilers make part of their caller. It is good for
+/// as long as the machine.
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct di_view {
     /// Bytes of this structure; set it before the call.
@@ -30,16 +31,30 @@ pub struct di_view {
     /// The first frame with a struct page.
     pub first_pfn: u64,
     /// One past the last one. There may be holes in between, whose struct pages must not be read:
-    /// see `di_next_valid_pfn`.
+    /// see `di_next_valid_pfn`. As `first_pfn` where the view has no frames.
     pub end_pfn: u64,
-    /// Where a flags word has the node, and its bits once shifted down.
+    /// Where a flags word has the node: so far it is shifted down, and then masked.
     pub node_shift: u32,
-    /// The same of the zone.
+    /// Where it has the zone.
     pub zone_shift: u32,
-    /// The node's bits.
+    /// Where it has the section.
+    pub section_shift: u32,
+    /// Where it has the CPU and process that touched the page last.
+    pub last_cpupid_shift: u32,
+    /// Where it has the memory tag, as a word so that there is no gap.
+    pub kasan_tag_shift: u64,
+    /// The node's bits, once shifted down.
     pub node_mask: u64,
     /// The zone's bits.
     pub zone_mask: u64,
+    /// The section's bits; 0 where the kernel does not keep it there, as of all that follow.
+    pub section_mask: u64,
+    /// The bits of CPU and process.
+    pub last_cpupid_mask: u64,
+    /// The memory tag's bits.
+    pub kasan_tag_mask: u64,
+    /// Bits that are page flags, in place.
+    pub flags_mask: u64,
 }
 
 /// Whether a frame has a struct page. Null has none.
@@ -79,6 +94,7 @@ pub unsafe extern "C" fn di_next_valid_pfn(machine: *const di_machine, pfn: u64)
 ///
 /// The pointer is good for the frames of its section alone, and until that section's memory is
 /// removed or the machine freed. Other threads may write behind it: read words by atomic loads.
+/// `di_view_pfn_to_page` of the header does the same inline for boot-time memory.
 ///
 /// # Safety
 /// `machine` is null or from this library. Threads: any.
@@ -94,19 +110,25 @@ pub unsafe extern "C" fn di_pfn_to_page(machine: *const di_machine, pfn: u64) ->
     }
 }
 
-/// The struct page of a frame that was not there at boot, or that lies on the heap.
+/// The struct page of a frame that was not there at boot, that lies on the heap, or that nobody asked
+/// for yet.
 #[cold]
 fn added_page(machine: &di_machine, pfn: u64) -> *const u64 {
     let mut page = std::ptr::null();
     guard(|| {
-        let found = machine.look()?.plug.map().host_page(Pfn::new(pfn));
+        let found = machine
+            .look()?
+            .plug
+            .map()
+            .host_page(Pfn::new(pfn));
         page = found.map_or(std::ptr::null(), |found| found.as_ptr().cast_const());
         Ok(())
     });
     page
 }
 
-/// The frame whose struct page holds the address `page`, or `DI_NO_PFN`.
+/// The frame whose struct page holds the address `page`, or `DI_NO_PFN`. `di_view_page_to_pfn` of
+/// the header does the same inline for boot-time memory.
 ///
 /// # Safety
 /// `machine` is null or from this library. Threads: any.
@@ -134,8 +156,9 @@ fn added_pfn(machine: &di_machine, address: usize) -> u64 {
     pfn
 }
 
-/// Says where struct pages lie. Set `view->size` first. `DI_NOT_FOUND` where they are not in one
-/// range of addresses: ask `di_pfn_to_page` then.
+/// Fills a view, once per machine. Set `view->size` first. Where struct pages are not in one range
+/// of addresses (the heap), or are written when they are asked for (the policy "lazy"), the view
+/// has no frames, and only takes flags words apart: ask `di_pfn_to_page` and `di_page_to_pfn` then.
 ///
 /// # Safety
 /// `machine` is null or from this library, `view` null or a structure. Threads: any.
@@ -145,21 +168,24 @@ pub unsafe extern "C" fn di_view_get(machine: *const di_machine, view: *mut di_v
         // SAFETY: the caller's word.
         let machine = unsafe { shared(machine, "machine") }?;
         let pages = &machine.boot_pages;
-        let (Some(first), Some(last)) = (pages.runs.first(), pages.runs.last()) else {
-            let message = "this machine's struct pages lie on the heap, section by section";
-            return Err(Failure::new(di_status::DI_NOT_FOUND, message));
-        };
-        let [(node_shift, node_mask), (zone_shift, zone_mask), _] = machine.fields.parts();
+        let fields = &machine.fields;
         let filled = di_view {
             size: 0,
             mem_map: pages.base,
             struct_page_bytes: pages.bytes as u64,
-            first_pfn: first.0,
-            end_pfn: last.1,
-            node_shift,
-            zone_shift,
-            node_mask,
-            zone_mask,
+            first_pfn: pages.runs.first().map_or(0, |first| first.0),
+            end_pfn: pages.runs.last().map_or(0, |last| last.1),
+            node_shift: fields.node.shift,
+            zone_shift: fields.zone.shift,
+            section_shift: fields.section.shift,
+            last_cpupid_shift: fields.last_cpupid.shift,
+            kasan_tag_shift: u64::from(fields.kasan_tag.shift),
+            node_mask: fields.node.mask(),
+            zone_mask: fields.zone.mask(),
+            section_mask: fields.section.mask(),
+            last_cpupid_mask: fields.last_cpupid.mask(),
+            kasan_tag_mask: fields.kasan_tag.mask(),
+            flags_mask: fields.flags,
         };
         // SAFETY: the caller's word.
         unsafe { fill(view, filled, "view") }

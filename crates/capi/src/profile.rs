@@ -18,13 +18,13 @@ pub struct di_profile {
 /// Where what is in a flags word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields {
-    section: Field,
-    node: Field,
-    zone: Field,
-    last_cpupid: Field,
-    kasan_tag: Field,
+    pub(crate) section: Field,
+    pub(crate) node: Field,
+    pub(crate) zone: Field,
+    pub(crate) last_cpupid: Field,
+    pub(crate) kasan_tag: Field,
     /// Bits that are flags.
-    flags: u64,
+    pub(crate) flags: u64,
 }
 
 /// A flags word taken apart; what a kernel does not keep there is 0.
@@ -71,14 +71,6 @@ impl Fields {
             kasan_tag: self.kasan_tag.get(word),
             flags: word & self.flags,
         }
-    }
-
-    /// Shift and mask of a field.
-    pub(crate) const fn parts(self) -> [(u32, u64); 3] {
-        const fn part(field: Field) -> (u32, u64) {
-            (field.shift, field.mask())
-        }
-        [part(self.node), part(self.zone), part(self.section)]
     }
 }
 
@@ -178,7 +170,8 @@ pub unsafe extern "C" fn di_profile_sizes(
     })
 }
 
-/// Takes a flags word apart. Set `flags->size` first.
+/// Takes a flags word apart. Set `flags->size` first. Where many words are taken apart,
+/// `di_view_flags` of the header does the same inline.
 ///
 /// # Safety
 /// `profile` is null or from this library, `flags` null or a structure. Threads: any.

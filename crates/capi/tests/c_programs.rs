@@ -16,7 +16,7 @@ fn root() -> PathBuf {
 /// What a program that links the static library needs beside it.
 const SYSTEM: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lgcc_s"];
 
-/// Compiles `source`; `None`, said aloud, where there is no such compiler.
+/// Compiles `source`, from the root of the workspace; `None`, said aloud, where there is no such compiler.
 fn compile(compiler: &str, standard: &str, source: &str, to: &Path) -> Option<PathBuf> {
     if Command::new(compiler).arg("--version").output().is_err() {
         eprintln!("skipped: there is no {compiler}");
@@ -30,7 +30,7 @@ fn compile(compiler: &str, standard: &str, source: &str, to: &Path) -> Option<Pa
         .arg(root().join("crates/capi/include"))
         .arg("-o")
         .arg(&program)
-        .arg(root().join("examples/c").join(source))
+        .arg(root().join(source))
         .arg(library)
         .args(SYSTEM)
         .output()
@@ -39,6 +39,13 @@ fn compile(compiler: &str, standard: &str, source: &str, to: &Path) -> Option<Pa
     assert!(output.status.success(), "{said}");
     Some(program)
 }
+
+/// A boot log of 512 MiB.
+const LOG: &str = "[    0.000000] Linux version 6.12.0-amd64 (x@y) (gcc 13) #1 SMP PREEMPT_DYNAMIC x\n\
+     [    0.000000] Command line: quiet\n\
+     [    0.000000] BIOS-provided physical RAM map:\n\
+     [    0.000000] BIOS-e820: [mem 0x0000000000000000-0x000000000009fbff] usable\n\
+     [    0.000000] BIOS-e820: [mem 0x0000000000100000-0x000000001fffffff] usable\n";
 
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
@@ -51,19 +58,11 @@ fn run(command: &mut Command) -> String {
 #[test]
 fn a_simulator_in_c_runs_whole_lives_of_machines_and_valgrind_finds_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compile("gcc", "-std=c11", "machines.c", folder.path()) else {
+    let Some(program) = compile("gcc", "-std=c11", "examples/c/machines.c", folder.path()) else {
         return;
     };
     let log = folder.path().join("log.txt");
-    std::fs::write(
-        &log,
-        "[    0.000000] Linux version 6.12.0-amd64 (x@y) (gcc 13) #1 SMP PREEMPT_DYNAMIC x\n\
-         [    0.000000] Command line: quiet\n\
-         [    0.000000] BIOS-provided physical RAM map:\n\
-         [    0.000000] BIOS-e820: [mem 0x0000000000000000-0x000000000009fbff] usable\n\
-         [    0.000000] BIOS-e820: [mem 0x0000000000100000-0x000000001fffffff] usable\n",
-    )
-    .unwrap();
+    std::fs::write(&log, LOG).unwrap();
     let said = run(Command::new(&program).arg(&log));
     assert!(
         said.contains("ten machines at once are what each is alone"),
@@ -88,9 +87,51 @@ fn a_simulator_in_c_runs_whole_lives_of_machines_and_valgrind_finds_nothing() {
 }
 
 #[test]
+fn the_fast_path_of_the_header_is_what_the_calls_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "crates/capi/tests/c/view.c";
+    if let Some(program) = compile("gcc", "-std=c11", source, folder.path()) {
+        let said = run(&mut Command::new(program));
+        assert!(said.contains("10 kernels: "), "{said}");
+    }
+}
+
+/// The lines of the README's example in C, as a whole program.
+fn readme_program() -> String {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let snippets: Vec<&str> = readme
+        .split("```c\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap())
+        .collect();
+    assert_eq!(snippets.len(), 1, "which one is the program?");
+    let (includes, body): (Vec<&str>, Vec<&str>) = snippets[0]
+        .lines()
+        .partition(|line| line.starts_with("#include"));
+    let (includes, body) = (includes.join("\n"), body.join("\n"));
+    format!(
+        "{includes}\nint main(void)\n{{\n{body}\nint wrong = page == NULL || \
+         di_page_to_pfn(machine, page) != pfn;\ndi_machine_free(machine);\n\
+         di_layout_free(layout);\nreturn wrong;\n}}\n"
+    )
+}
+
+#[test]
+fn the_readmes_example_in_c_boots_a_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("readme.c");
+    std::fs::write(&source, readme_program()).unwrap();
+    std::fs::write(folder.path().join("dmesg.txt"), LOG).unwrap();
+    let source = source.to_str().unwrap();
+    if let Some(program) = compile("gcc", "-std=c11", source, folder.path()) {
+        run(Command::new(program).current_dir(folder.path()));
+    }
+}
+
+#[test]
 fn the_header_is_c_plus_plus_too() {
     let folder = tempfile::tempdir().unwrap();
-    if let Some(program) = compile("g++", "-std=c++17", "header.cc", folder.path()) {
+    if let Some(program) = compile("g++", "-std=c++17", "examples/c/header.cc", folder.path()) {
         run(&mut Command::new(program));
     }
 }
