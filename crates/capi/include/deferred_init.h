@@ -167,8 +167,13 @@ typedef struct di_boot_options {
    */
   size_t size;
   /**
-   * `"eager"` (default): everything is initialised when `di_boot` returns. `"deferred"`: what a
-   * kernel defers is left to allocations that run short, to `di_grow`, and to `di_finish`.
+   * When memory is initialised. `"eager"` (default): all of it is when `di_boot` returns.
+   * `"deferred"`: what the kernel defers is left to allocations that run short, to `di_grow`, and
+   * to `di_finish`. `"on-demand"`: likewise, but where many threads find a zone empty one of them
+   * grows it and the others wait. `"lazy"`: nothing is when `di_boot` returns; a section is when
+   * `di_pfn_to_page`, `di_page_words` or `di_page_text` first asks for one of its pages, when
+   * allocations run short, or by `di_finish`. A view (`di_view_get`) of a lazy machine has no
+   * frames.
    */
   const char *policy;
   /**

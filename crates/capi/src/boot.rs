@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use deferred_init::Topology;
 use deferred_init::engine::{CancelToken, Engine, Outcome, RunOptions};
 use deferred_init::plan::Plan;
+use deferred_init::policy::{OnDemand, Policy};
 use deferred_init::schedule::{self, Scheduler};
 use deferred_init::workers::Pinning;
 use memmap_core::buddy::{Allocator, GrowDeferred, Growth, HandOver, ListHeads, NodeDistances};
@@ -18,6 +19,7 @@ use memmap_core::{
     ZoneIndex,
 };
 
+use crate::asked::GrowAny;
 use crate::layout::{di_layout, node};
 use crate::machine_handle::di_machine;
 use crate::pointer::{put, shared, sized, text};
@@ -30,8 +32,13 @@ use crate::status::{Failure, di_status, guard};
 pub struct di_boot_options {
     /// Bytes of this structure.
     pub size: usize,
-    /// `"eager"` (default): everything is initialised when `di_boot` returns. `"deferred"`: what a
-    /// kernel defers is left to allocations that run short, to `di_grow`, and to `di_finish`.
+    /// When memory is initialised. `"eager"` (default): all of it is when `di_boot` returns.
+    /// `"deferred"`: what the kernel defers is left to allocations that run short, to `di_grow`, and
+    /// to `di_finish`. `"on-demand"`: likewise, but where many threads find a zone empty one of them
+    /// grows it and the others wait. `"lazy"`: nothing is when `di_boot` returns; a section is when
+    /// `di_pfn_to_page`, `di_page_words` or `di_page_text` first asks for one of its pages, when
+    /// allocations run short, or by `di_finish`. A view (`di_view_get`) of a lazy machine has no
+    /// frames.
     pub policy: *const c_char,
     /// Who writes what: `"static"` (default), `"padata"`, `"deque"` or `"rayon"`. The outcome is the
     /// same.
@@ -77,7 +84,7 @@ const DEFAULT: di_boot_options = di_boot_options {
 
 /// The options, checked.
 struct Options {
-    deferred: bool,
+    policy: Policy,
     scheduler: &'static dyn Scheduler,
     writer: &'static dyn PageWriter,
     raw: di_boot_options,
@@ -100,11 +107,7 @@ impl Options {
                 format!("no {what} is named {name}"),
             )
         };
-        let deferred = match name(raw.policy, "policy", "eager")? {
-            "eager" => false,
-            "deferred" => true,
-            other => return Err(unknown("policy", other)),
-        };
+        let policy = name(raw.policy, "policy", "eager")?;
         let scheduler = name(raw.scheduler, "scheduler", "static")?;
         let writer = name(raw.writer, "writer", "stream")?;
         if raw.backing > 2 {
@@ -112,7 +115,7 @@ impl Options {
             return Err(Failure::new(di_status::DI_ARGUMENT, message));
         }
         Ok(Self {
-            deferred,
+            policy: Policy::by_name(policy).ok_or_else(|| unknown("policy", policy))?,
             scheduler: schedule::by_name(scheduler)
                 .ok_or_else(|| unknown("scheduler", scheduler))?,
             writer: writers::by_name(writer).ok_or_else(|| unknown("writer", writer))?,
@@ -192,22 +195,33 @@ fn boot(geometry: Geometry, options: &Options) -> Result<di_machine, Failure> {
         _ => ListHeads::Host,
     };
     let mut allocator = Allocator::new(map, &geometry, NodeDistances::default(), heads);
-    let late = plan.part(&geometry, Phase::Deferred);
-    let now = if options.deferred {
-        plan.part(&geometry, Phase::Early)
-    } else {
-        plan
+    let deferred = plan.part(&geometry, Phase::Deferred);
+    let early = plan.part(&geometry, Phase::Early);
+    let writer = options.writer;
+    let (now, late, growth) = match options.policy {
+        Policy::Eager => (Some(plan), deferred, None),
+        Policy::Deferred => (Some(early), deferred, Some(GrowDeferred::boxed(writer))),
+        Policy::OnDemand => {
+            let growth = OnDemand::boxed(&geometry, writer);
+            (Some(early), deferred, Some(growth))
+        }
+        Policy::Lazy => (None, plan, Some(GrowAny::boxed(&geometry, writer))),
+        other => {
+            let message = format!("policy {other} is not one of this interface");
+            return Err(Failure::new(di_status::DI_ARGUMENT, message));
+        }
     };
-    run(&engine, &allocator, &now, options)?;
-    if options.deferred {
-        allocator.set_growth(Some(GrowDeferred::boxed(options.writer)));
+    if let Some(now) = now {
+        run(&engine, &allocator, &now, options)?;
     }
+    allocator.set_growth(growth);
     let mut plugging = HotplugOptions::default();
     plugging.sections_per_block = options.raw.sections_per_block.max(1);
     Ok(di_machine::new(
         Hotplug::new(allocator, plugging),
         engine,
         late,
+        (options.policy == Policy::Lazy).then_some(writer),
     ))
 }
 

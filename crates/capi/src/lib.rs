@@ -53,6 +53,7 @@
     reason = "pointers of one call rest on one promise, the function's own `Safety`"
 )]
 
+mod asked;
 mod boot;
 mod inspect;
 mod layout;

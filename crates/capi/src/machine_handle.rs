@@ -12,8 +12,10 @@ use deferred_init::plan::Plan;
 use memblock::Pfn;
 use memmap_core::MemoryMap;
 use memmap_core::hotplug::Hotplug;
+use memmap_core::writers::PageWriter;
 use zone_device::Devices;
 
+use crate::asked;
 use crate::profile::Fields;
 use crate::status::{Failure, di_status};
 
@@ -25,6 +27,8 @@ pub struct di_machine {
     pub(crate) engine: Engine,
     /// What is initialised late.
     pub(crate) late: Plan,
+    /// The writer of sections that are asked for, of a machine that boots lazily.
+    lazy: Option<&'static dyn PageWriter>,
     state: RwLock<State>,
 }
 
@@ -36,12 +40,23 @@ pub(crate) struct State {
 }
 
 impl di_machine {
-    pub(crate) fn new(plug: Hotplug, engine: Engine, late: Plan) -> Self {
+    pub(crate) fn new(
+        plug: Hotplug,
+        engine: Engine,
+        late: Plan,
+        lazy: Option<&'static dyn PageWriter>,
+    ) -> Self {
+        let boot_pages = match lazy {
+            // somebody has to see each page that is asked for
+            Some(_) => BootPages::none(plug.map()),
+            None => BootPages::of(plug.map()),
+        };
         Self {
-            boot_pages: BootPages::of(plug.map()),
+            boot_pages,
             fields: Fields::of(plug.map().profile()),
             engine,
             late,
+            lazy,
             state: RwLock::new(State {
                 plug,
                 devices: Devices::new(),
@@ -52,6 +67,15 @@ impl di_machine {
     /// The machine beside others who use it.
     pub(crate) fn look(&self) -> Result<RwLockReadGuard<'_, State>, Failure> {
         self.state.read().map_err(|_| broken())
+    }
+
+    /// The machine beside others who use it, about to be asked for the struct page of `pfn`.
+    pub(crate) fn ask(&self, pfn: Pfn) -> Result<RwLockReadGuard<'_, State>, Failure> {
+        let state = self.look()?;
+        if let Some(writer) = self.lazy {
+            asked::ask(state.plug.allocator(), pfn, writer)?;
+        }
+        Ok(state)
     }
 
     /// The machine alone.
@@ -106,11 +130,16 @@ impl BootPages {
                 bytes,
                 runs: runs.into(),
             },
-            _ => Self {
-                base: 0,
-                bytes,
-                runs: Box::default(),
-            },
+            _ => Self::none(map),
+        }
+    }
+
+    /// No such range.
+    fn none(map: &MemoryMap) -> Self {
+        Self {
+            base: 0,
+            bytes: map.struct_page_size().bytes(),
+            runs: Box::default(),
         }
     }
 

@@ -117,7 +117,7 @@ fn added_page(machine: &di_machine, pfn: u64) -> *const u64 {
     let mut page = std::ptr::null();
     guard(|| {
         let found = machine
-            .look()?
+            .ask(Pfn::new(pfn))?
             .plug
             .map()
             .host_page(Pfn::new(pfn));
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn di_page_words(
 ) -> di_status {
     guard(|| {
         // SAFETY: the caller's word.
-        let state = unsafe { shared(machine, "machine") }?.look()?;
+        let state = unsafe { shared(machine, "machine") }?.ask(Pfn::new(pfn))?;
         let read = state.plug.map().read(Pfn::new(pfn)).map_err(unread)?;
         let found = read.words();
         debug_assert!(found.len() <= MAX_WORDS);
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn di_page_text(
 ) -> di_status {
     guard(|| {
         // SAFETY: the caller's word.
-        let state = unsafe { shared(machine, "machine") }?.look()?;
+        let state = unsafe { shared(machine, "machine") }?.ask(Pfn::new(pfn))?;
         let map = state.plug.map();
         let page = map.read(Pfn::new(pfn)).map_err(unread)?;
         let own = map.pfn_to_page(Pfn::new(pfn)).unwrap_or_default();
