@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use deferred_init::Topology;
+use deferred_init::engine::CancelToken;
 use machine::{MachineLayout, MemorySource};
 use memmap_core::{Geometry, MapError};
 use study::run::StudyError;
@@ -167,4 +168,21 @@ pub fn count(number: u64, what: &str) -> String {
         1 => format!("1 {what}"),
         _ => format!("{number} {what}s"),
     }
+}
+
+/// A token that ^C cancels.
+///
+/// # Errors
+/// What keeps ^C from being caught, and what to do.
+pub fn cancelled_by_interrupt() -> Result<CancelToken, Failure> {
+    let cancel = CancelToken::new();
+    let interrupted = cancel.clone();
+    ctrlc::set_handler(move || interrupted.cancel()).map_err(|error| {
+        let what = format!(
+            "^C could not be caught, which takes a thread: {error}; raise ulimit -u or the pids \
+             limit of the cgroup"
+        );
+        (FAILED, what)
+    })?;
+    Ok(cancel)
 }

@@ -16,6 +16,21 @@ fn root() -> PathBuf {
 /// What a program that links the static library needs beside it.
 const SYSTEM: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lgcc_s"];
 
+/// What links libhwloc where it is here: other crates of one build may have asked for it.
+fn hwloc() -> Vec<String> {
+    let asked = Command::new("pkg-config")
+        .args(["--libs", "hwloc"])
+        .output();
+    let libs = asked.ok().filter(|output| output.status.success());
+    let libs = libs.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let libs = libs.unwrap_or_default();
+    let as_needed = std::iter::once("-Wl,--as-needed");
+    as_needed
+        .chain(libs.split_whitespace())
+        .map(String::from)
+        .collect()
+}
+
 /// Compiles `source`, from the root of the workspace; `None`, said aloud, where there is no such compiler.
 fn compile(compiler: &str, standard: &str, source: &str, to: &Path) -> Option<PathBuf> {
     if Command::new(compiler).arg("--version").output().is_err() {
@@ -33,6 +48,7 @@ fn compile(compiler: &str, standard: &str, source: &str, to: &Path) -> Option<Pa
         .arg(root().join(source))
         .arg(library)
         .args(SYSTEM)
+        .args(hwloc())
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

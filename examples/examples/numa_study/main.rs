@@ -8,7 +8,6 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use deferred_init::engine::CancelToken;
 use deferred_init::workers::Pinning;
 use examples::front::{self, FAILED, Failure, unsaid, unusable};
 use examples::keep::Keep;
@@ -159,10 +158,7 @@ fn run(args: &Run) -> Result<(), Failure> {
     let design = &ready.design;
     eprintln!("{}: {}", design.name, ready.estimate);
 
-    let cancel = CancelToken::new();
-    let interrupted = cancel.clone();
-    ctrlc::set_handler(move || interrupted.cancel())
-        .map_err(|error| (FAILED, format!("^C could not be caught: {error}")))?;
+    let cancel = front::cancelled_by_interrupt()?;
 
     if let Some(trace) = &mut trace {
         trace.create()?;

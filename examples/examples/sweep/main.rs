@@ -9,7 +9,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
 use deferred_init::Topology;
-use deferred_init::engine::CancelToken;
 use deferred_init::workers::{Pinning, choose};
 use examples::front::{self, FAILED, Failure, unsaid, unusable};
 use examples::keep::Keep;
@@ -60,10 +59,7 @@ fn run(args: &Args, mut trace: Option<Trace>) -> Result<(), Failure> {
     front::layout(&mut out, &input.layout, &input.geometry).map_err(unsaid)?;
     let machines = [input.machine().map_err(unusable)?];
 
-    let cancel = CancelToken::new();
-    let interrupted = cancel.clone();
-    ctrlc::set_handler(move || interrupted.cancel())
-        .map_err(|error| (FAILED, format!("^C could not be caught: {error}")))?;
+    let cancel = front::cancelled_by_interrupt()?;
 
     if let Some(trace) = &mut trace {
         trace.create()?;
