@@ -2,7 +2,7 @@
 //!
 //! A claim that something is faster is a ratio within one run: both sides in one process, round by
 //! round in shuffled order, and the verdict goes by the interval of the paired ratios ([`judge`]).
-//! [`sweep`] measures whole maps that way; [`record`] keeps what came out, [`report`] shows it.
+//! [`mod@run`] measures whole maps that way; [`record`] keeps what came out, [`report`] shows it.
 //!
 //! ```
 //! use study::judge::{Rule, Samples};
