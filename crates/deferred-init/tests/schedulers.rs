@@ -167,7 +167,9 @@ fn a_stop_ends_all_workers() {
     let seats = seats(&host, None);
     let crew = Crew::new(&seats, Pinning::Off).unwrap();
     let work = Work::new(&plan, &host, &seats, 1);
-    for scheduler in schedulers() {
+    // a share of `static` is one piece: who visits it stops inside it, as the engine does
+    let in_pieces = schedulers().into_iter().filter(|it| it.name() != "static");
+    for scheduler in in_pieces {
         let (seen, _) = visits(scheduler, &crew, &work, 5);
         assert!(
             seen.len() < 900,
