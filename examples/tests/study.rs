@@ -19,25 +19,19 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-const SMALL: &[&str] = &[
-    "run",
-    "--name",
-    "small",
-    "--memory",
-    "256M",
-    "--threads",
-    "1",
-    "--repeats",
-    "60",
-    "--unpinned",
-    "--pages",
-    "system,hugetlb",
-];
+/// A study of one small machine on one thread, kept in `folder` as `small.jsonl`.
+fn small(folder: &Path, more: &[&str]) -> Command {
+    let small = "run --name small --memory 256M --threads 1 --unpinned";
+    let args: Vec<&str> = small.split(' ').collect();
+    let out = folder.to_str().unwrap();
+    numa_study(&[&args[..], &["--out", out], more].concat())
+}
+
+/// Long enough to be killed in the middle.
+const LONG: [&str; 4] = ["--repeats", "60", "--pages", "system,hugetlb"];
 
 fn run(folder: &Path, more: &[&str]) -> Output {
-    let out = folder.to_str().unwrap();
-    let args = [SMALL, &["--out", out], more].concat();
-    numa_study(&args).output().unwrap()
+    small(folder, &[&LONG[..], more].concat()).output().unwrap()
 }
 
 fn records(folder: &Path) -> Vec<Record> {
@@ -65,12 +59,7 @@ fn a_study_that_was_killed_and_resumed_has_every_record_of_one_that_was_not() {
     let mut sessions = 0;
     for stop_at in [30, 200] {
         let file = killed.path().join("small.jsonl");
-        let args = [
-            SMALL,
-            &["--resume", "--out", killed.path().to_str().unwrap()],
-        ]
-        .concat();
-        let mut child = numa_study(&args)
+        let mut child = small(killed.path(), &[&LONG[..], &["--resume"]].concat())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -110,20 +99,8 @@ fn a_study_that_was_killed_and_resumed_has_every_record_of_one_that_was_not() {
 #[test]
 fn huge_pages_of_the_pool_are_had_or_visibly_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().to_str().unwrap();
-    let args = [
-        "run",
-        "--name",
-        "small",
-        "--memory",
-        "256M",
-        "--threads",
-        "1",
-        "--repeats",
-        "1",
-    ];
-    let more = ["--unpinned", "--pages", "hugetlb", "--out", out];
-    let output = numa_study(&[&args[..], &more].concat()).output().unwrap();
+    let more = ["--repeats", "1", "--pages", "hugetlb"];
+    let output = small(folder.path(), &more).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let records = records(folder.path());
     assert_eq!(records.len(), 4);
@@ -141,22 +118,7 @@ fn huge_pages_of_the_pool_are_had_or_visibly_refused() {
 #[test]
 fn a_study_is_not_begun_twice_nor_gone_on_with_as_another() {
     let folder = tempfile::tempdir().unwrap();
-    let args = |more: &[&str]| {
-        let out = folder.path().to_str().unwrap();
-        let small = [
-            "run",
-            "--name",
-            "small",
-            "--memory",
-            "256M",
-            "--threads",
-            "1",
-            "--unpinned",
-        ];
-        numa_study(&[&small[..], &["--out", out], more].concat())
-            .output()
-            .unwrap()
-    };
+    let args = |more: &[&str]| small(folder.path(), more).output().unwrap();
     assert!(args(&["--repeats", "1"]).status.success());
     let again = args(&["--repeats", "1"]);
     assert_eq!(again.status.code(), Some(2));
@@ -211,21 +173,8 @@ fn plans_comparisons_and_predictions_are_printed() {
         "{said}"
     );
 
-    let out = folder.path().to_str().unwrap();
-    let small = [
-        "run",
-        "--name",
-        "small",
-        "--memory",
-        "256M",
-        "--threads",
-        "1",
-        "--repeats",
-        "2",
-    ];
-    let done = numa_study(&[&small[..], &["--unpinned", "--matrix", "--out", out]].concat())
-        .output()
-        .unwrap();
+    let more = ["--repeats", "2", "--matrix"];
+    let done = small(folder.path(), &more).output().unwrap();
     assert!(done.status.success(), "{}", text(&done.stderr));
     let said = text(&done.stdout);
     assert!(said.contains("rate of initialisation"), "a matrix: {said}");
@@ -276,27 +225,9 @@ fn help_names_every_exit_status() {
 fn a_traced_study_leaves_a_timeline_of_every_run_and_records_that_say_so() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace.json");
-    let args = [
-        "run",
-        "--name",
-        "small",
-        "--memory",
-        "512M",
-        "--threads",
-        "1",
-        "--repeats",
-        "2",
-    ];
     let traced = |file: &Path| {
-        let out = folder.path().to_str().unwrap();
-        let more = [
-            "--unpinned",
-            "--out",
-            out,
-            "--trace",
-            file.to_str().unwrap(),
-        ];
-        numa_study(&[&args[..], &more].concat()).output().unwrap()
+        let more = ["--repeats", "2", "--trace", file.to_str().unwrap()];
+        small(folder.path(), &more).output().unwrap()
     };
     // before anything has run
     let refused = traced(&folder.path().join("no/such/folder.json"));

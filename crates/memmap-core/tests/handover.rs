@@ -95,16 +95,27 @@ fn eager(geometry: &Geometry, writer: &dyn PageWriter, threads: usize) -> Alloca
             .collect()
     });
     free.sort_by_key(|free| free.section);
+    let allocator = joined(map, geometry, &plan, &free);
+    assert_eq!(allocator.check(), []);
+    allocator
+}
+
+/// The allocator of a map whose sections gave these lists.
+fn joined(
+    map: MemoryMap,
+    geometry: &Geometry,
+    plan: &HandOver<'_>,
+    free: &[SectionFree],
+) -> Allocator<MemoryMap> {
     let allocator = Allocator::new(
         map,
         geometry,
         NodeDistances::default(),
         ListHeads::default(),
     );
-    for free in &free {
-        allocator.join(&plan, free);
+    for free in free {
+        allocator.join(plan, free);
     }
-    assert_eq!(allocator.check(), []);
     allocator
 }
 
@@ -121,16 +132,7 @@ fn early(geometry: &Geometry) -> Allocator<MemoryMap> {
         .take_while(|section| section.0 < first)
         .map(|section| write(&map, &plan, section, writer))
         .collect();
-    let allocator = Allocator::new(
-        map,
-        geometry,
-        NodeDistances::default(),
-        ListHeads::default(),
-    );
-    for free in &free {
-        allocator.join(&plan, free);
-    }
-    allocator
+    joined(map, geometry, &plan, &free)
 }
 
 fn all_words(allocator: Allocator<MemoryMap>) -> Vec<u64> {

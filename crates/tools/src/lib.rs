@@ -8,5 +8,8 @@ pub mod front;
 pub mod guest;
 pub mod overhead;
 pub mod perf;
+mod populated;
 pub mod slurm;
 pub mod soak;
+
+pub use populated::populated;

@@ -19,6 +19,7 @@ use memmap_core::{
     BackingKind, BackingOptions, BootOptions, Geometry, KernelVersion, MemoryMap, Profile,
     SectionNr, writers,
 };
+use tools::soak::Census;
 
 /// A machine of many terabytes, lazily.
 #[derive(Debug, Parser)]
@@ -82,37 +83,28 @@ fn geometry(memory: &Memblock) -> Result<Geometry, Box<dyn Error>> {
     Ok(Geometry::new(&profile, memory, &BootOptions::default())?)
 }
 
-/// Bytes of this process that are in memory.
-fn resident() -> Result<u64, Box<dyn Error>> {
-    let statm = std::fs::read_to_string("/proc/self/statm")?;
-    let pages: u64 = statm
-        .split(' ')
-        .nth(1)
-        .ok_or("/proc/self/statm has no second word")?
-        .parse()?;
-    Ok(pages * sys::page_size() as u64)
-}
-
 /// A machine, how long it took, and bytes that became resident meanwhile.
 fn ready(memory: &Memblock) -> Result<(Lazy, Duration, u64), Box<dyn Error>> {
     let writer = writers::by_name("template").ok_or("there is no page writer template")?;
-    let before = resident()?;
+    let before = Census::take()?.resident;
     let began = Instant::now();
     let options = LazyOptions::new(writer).watermark(Watermark::NONE);
     let lazy = Lazy::new(map(geometry(memory)?)?, options);
     let took = began.elapsed();
-    let after = resident()?;
+    let after = Census::take()?.resident;
     Ok((lazy, took, after.saturating_sub(before)))
 }
 
-/// The best time of five, and the most memory.
+/// The last of five, the best time, and the most memory. One is there at a time: each has as many
+/// mappings as ranges, and a process may not have them twice.
 fn best(memory: &Memblock) -> Result<(Lazy, Duration, u64), Box<dyn Error>> {
-    let (mut lazy, mut time, mut bytes) = ready(memory)?;
+    let (mut time, mut bytes) = (Duration::MAX, 0);
     for _ in 1..5 {
-        let (next, took, more) = ready(memory)?;
-        (lazy, time, bytes) = (next, time.min(took), bytes.max(more));
+        let (_, took, more) = ready(memory)?;
+        (time, bytes) = (time.min(took), bytes.max(more));
     }
-    Ok((lazy, time, bytes))
+    let (lazy, took, more) = ready(memory)?;
+    Ok((lazy, time.min(took), bytes.max(more)))
 }
 
 /// Asks for a section and compares it with what `memset` leaves; the time of asking.
@@ -140,7 +132,7 @@ fn ask(lazy: &Lazy, other: &MemoryMap, section: SectionNr) -> Result<Duration, B
 fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     let memory = memory(arguments.tebibytes, arguments.nodes, 1)?;
     let (lazy, time, bytes) = best(&memory)?;
-    let resident = resident()?;
+    let resident = Census::take()?.resident;
     let sections = lazy.map().geometry().sections().count();
     let holds = time <= READY && resident <= RESIDENT;
     println!(

@@ -14,11 +14,9 @@ use deferred_init::Topology;
 use deferred_init::engine::{Engine, FaultPhase, RunOptions, SpanDetail};
 use deferred_init::plan::Plan;
 use deferred_init::trace::{Aggregate, Timeline};
-use memblock::{Behaviour, Memblock, MemblockFlags, PhysAddr, PhysRange};
-use memmap_core::{
-    BackingOptions, BootOptions, Geometry, KernelVersion, MemoryMap, Profile, writers,
-};
+use memmap_core::{KernelVersion, MemoryMap, Profile, writers};
 use study::judge::{MIN_ROUNDS, Ratio, Rule, Samples};
+use tools::populated;
 use tracing::Dispatch;
 use tracing::dispatcher::with_default;
 use tracing_subscriber::layer::SubscriberExt;
@@ -56,31 +54,6 @@ fn main() -> ExitCode {
             eprintln!("tracing: {error}");
             ExitCode::from(2)
         }
-    }
-}
-
-/// A populated map whose struct pages take about so many MiB.
-fn map(engine: &Engine, profile: &Profile, mebibytes: u64) -> Result<MemoryMap, Box<dyn Error>> {
-    let node = engine
-        .topology()
-        .nodes
-        .first()
-        .ok_or("the host has no node")?
-        .id;
-    let section = profile.pages_per_section() * profile.page_size();
-    let memmap = profile.pages_per_section() * u64::from(profile.struct_page_bytes);
-    let bytes = ((mebibytes << 20) / memmap).max(1) * section;
-    let mut memory = Memblock::new(Behaviour::V6_12);
-    let range = PhysRange::from_size(PhysAddr::new(4 << 30), bytes);
-    memory.add_node(range, node, MemblockFlags::empty())?;
-    let geometry = Geometry::new(profile, &memory, &BootOptions::default())?;
-    let map = MemoryMap::new(geometry, BackingOptions::default())?;
-    let plan = Plan::new(map.geometry())?;
-    let first = writers::by_name("zero").ok_or("there is no page writer zero")?;
-    let report = engine.run(&map, &plan, &RunOptions::new(first).threads(1))?;
-    match report.left() {
-        0 => Ok(map),
-        _ => Err(report.outcome.to_string().into()),
     }
 }
 
@@ -161,14 +134,14 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
         arguments.writer, arguments.threads
     );
     // before there is any subscriber: with one alive somewhere, spans look for it
-    let mut map = self::map(&engine, &large, arguments.mebibytes)?;
+    let mut map = populated(&engine, &large, arguments.mebibytes)?;
     let unseen = [(off, None), (off, None), (auto, None)];
     let samples = measure(&engine, &mut map, &options, rounds, &unseen)?;
     println!("sections of 2 MiB of struct pages, a span each:");
     line("(identical code)", &samples.cost(1, 0)?, None);
     holds &= line("no subscriber", &samples.cost(2, 0)?, Some(NOTHING));
     drop(map);
-    let mut map = self::map(&engine, &small, arguments.mebibytes)?;
+    let mut map = populated(&engine, &small, arguments.mebibytes)?;
     let unseen = [(off, None), (auto, None), (each, None)];
     let bare = measure(&engine, &mut map, &options, rounds, &unseen)?;
     drop(map);
@@ -180,7 +153,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     let (forget_figures, forget_drawing) = (|| aggregate.clear(), || timeline.clear());
     let figures: Option<(&Dispatch, &dyn Fn())> = Some((&figures, &forget_figures));
     let drawing: Option<(&Dispatch, &dyn Fn())> = Some((&drawing, &forget_drawing));
-    let mut map = self::map(&engine, &large, arguments.mebibytes)?;
+    let mut map = populated(&engine, &large, arguments.mebibytes)?;
     let seen = [(off, None), (auto, figures), (auto, drawing)];
     let samples = measure(&engine, &mut map, &options, rounds, &seen)?;
     holds &= line("aggregating layer", &samples.cost(1, 0)?, Some(1.03));
@@ -190,7 +163,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     println!("sections of 14 KiB of struct pages:");
     line("a span a run, no subscriber", &bare.cost(1, 0)?, None);
     line("a span a section, no subscriber", &bare.cost(2, 0)?, None);
-    let mut map = self::map(&engine, &small, arguments.mebibytes)?;
+    let mut map = populated(&engine, &small, arguments.mebibytes)?;
     let seen = [
         (off, None),
         (auto, figures),

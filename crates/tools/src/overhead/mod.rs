@@ -12,15 +12,16 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use deferred_init::Topology;
-use deferred_init::engine::{Engine, FaultPhase, Outcome, RunOptions};
+use deferred_init::engine::{Engine, FaultPhase, RunOptions};
 use deferred_init::plan::Plan;
 use deferred_init::schedule;
 use deferred_init::workers::{Crew, Pinning, WorkerChoice, choose};
-use memblock::{Behaviour, Memblock, MemblockFlags, PhysAddr, PhysRange};
 use memmap_core::writers::{self, PageWriter};
-use memmap_core::{BackingOptions, BootOptions, Geometry, KernelVersion, MemoryMap, Profile};
+use memmap_core::{KernelVersion, MemoryMap, Profile};
 use study::judge::{Ratio, Rule, Samples};
 use study::stats;
+
+use crate::populated;
 
 mod scaling;
 
@@ -160,7 +161,8 @@ pub fn run(options: &Options) -> Result<Figures, Error> {
     run_options.fault = FaultPhase::WhileWriting;
     run_options.sample_pages = 0;
 
-    let mut map = map(&engine, options.mebibytes)?;
+    let profile = Profile::amd64(KernelVersion::V6_12);
+    let mut map = populated(&engine, &profile, options.mebibytes)?;
     let (cost, processor, parts) = cost(&engine, &mut map, &run_options, &rule)?;
     drop(map);
 
@@ -168,14 +170,14 @@ pub fn run(options: &Options) -> Result<Figures, Error> {
     let speed = match several {
         false => None,
         true => {
-            let mut map = self::map(&engine, options.cached)?;
+            let mut map = populated(&engine, &profile, options.cached)?;
             Some(scaling::speed(&engine, &mut map, &run_options, &rule)?)
         }
     };
     let scaling = match several && options.bound > 0 {
         false => None,
         true => {
-            let mut map = self::map(&engine, options.bound)?;
+            let mut map = populated(&engine, &profile, options.bound)?;
             let found = scaling::beside_limit(&engine, &mut map, &run_options, &rule)?;
             Some(found)
         }
@@ -192,34 +194,6 @@ pub fn run(options: &Options) -> Result<Figures, Error> {
         bound: options.bound,
         scaling,
     })
-}
-
-/// A populated map of so many MiB on the host's first node, written once.
-fn map(engine: &Engine, mebibytes: u64) -> Result<MemoryMap, Error> {
-    let node = engine
-        .topology()
-        .nodes
-        .first()
-        .ok_or("the host has no node")?
-        .id;
-    // 64 bytes for 4096 bytes
-    let memory_bytes = (mebibytes << 20) * 64;
-    let mut memory = Memblock::new(Behaviour::V6_12);
-    memory.add_node(
-        PhysRange::from_size(PhysAddr::new(4 << 30), memory_bytes),
-        node,
-        MemblockFlags::empty(),
-    )?;
-    let profile = Profile::amd64(KernelVersion::V6_12);
-    let geometry = Geometry::new(&profile, &memory, &BootOptions::default())?;
-    let map = MemoryMap::new(geometry, BackingOptions::default())?;
-    let plan = Plan::new(map.geometry())?;
-    let first = writers::by_name("zero").ok_or("there is no writer zero")?;
-    let report = engine.run(&map, &plan, &RunOptions::new(first).threads(1))?;
-    match report.outcome {
-        Outcome::Complete => Ok(map),
-        other => Err(other.to_string().into()),
-    }
 }
 
 /// Time of a whole run, plan included, over that of a plain loop: on the wall, and of processors.

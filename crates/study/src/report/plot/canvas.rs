@@ -338,6 +338,17 @@ impl Canvas<'_> {
 }
 
 impl Area {
+    /// What two axes and their words leave of a canvas, pixels.
+    pub(crate) fn within_axes(size: (f64, f64)) -> Self {
+        let (left, top, right, below) = (52.0, 36.0, 14.0, 46.0);
+        Self {
+            left,
+            top,
+            width: size.0 - left - right,
+            height: size.1 - top - below,
+        }
+    }
+
     /// The pixel of a place along both axes.
     pub(crate) fn at(&self, x: f64, y: f64) -> (f64, f64) {
         (

@@ -66,12 +66,7 @@ const SIZE: (f64, f64) = (560.0, 340.0);
 impl Lines<'_> {
     /// Draws it.
     pub(crate) fn draw(&self) -> Result<Markup, PlotError> {
-        let area = Area {
-            left: 52.0,
-            top: 36.0,
-            width: SIZE.0 - 52.0 - 14.0,
-            height: SIZE.1 - 36.0 - 46.0,
-        };
+        let area = Area::within_axes(SIZE);
         let mut threads: Vec<u64> = self.points().map(|point| point.x).collect();
         threads.sort_unstable();
         threads.dedup();

@@ -56,12 +56,7 @@ const SIZE: (f64, f64) = (1140.0, 240.0);
 impl Runs<'_> {
     /// Draws it.
     pub(crate) fn draw(&self) -> Result<Markup, PlotError> {
-        let area = Area {
-            left: 52.0,
-            top: 36.0,
-            width: SIZE.0 - 52.0 - 14.0,
-            height: SIZE.1 - 36.0 - 46.0,
-        };
+        let area = Area::within_axes(SIZE);
         let runs = self.dots.iter().map(|dot| dot.order + 1).max().unwrap_or(1);
         let x = Axis::Linear { to: runs as f64 };
         let y = Axis::log(self.dots.iter().map(|dot| dot.ratio).chain([0.9, 1.12]));
