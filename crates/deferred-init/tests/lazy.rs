@@ -297,22 +297,25 @@ fn a_drain_stays_between_its_watermarks() {
     };
     let ahead = |node| lazy.ahead(NodeId::new(node)).unwrap();
     until("it fills both nodes", || (ahead(0), ahead(1)) == (6, 6));
-    assert_eq!((ready(0, 40), ready(40, 80)), (6, 6));
-    // what was written ahead is asked for: nobody writes, and until the low one nothing happens
-    for section in 0..3 {
+    // what was written ahead is asked for, which nobody has to write
+    for section in 0..4 {
         assert_eq!(lazy.touch(SectionNr(section)), Ok(Touched::Ready));
     }
-    assert_eq!((ahead(0), ready(0, 40)), (3, 6));
-    assert_eq!(lazy.touch(SectionNr(3)), Ok(Touched::Ready));
-    until("it fills node 0 again", || ahead(0) == 6);
-    assert_eq!((ready(0, 40), ready(40, 80)), (10, 6));
-    // asked for twice, it counts once
-    assert_eq!(lazy.touch(SectionNr(3)), Ok(Touched::Ready));
-    assert_eq!(ahead(0), 6);
+    until("it fills node 0 again", || {
+        ready(0, 40) > 6 && ahead(0) >= 3
+    });
     let report = drain.stop();
     assert!(report.cancelled && !report.is_complete(), "{report}");
-    assert_eq!(report.sections, 16, "{report}");
+    // whether it began again before it saw that it was full, nobody can tell; never beyond the mark
+    let written = ready(0, 40);
+    assert!((7..=10).contains(&written), "{written}");
+    assert_eq!((ahead(0), ahead(1)), (written - 4, 6));
+    assert_eq!(ready(40, 80), 6);
+    assert_eq!(report.sections, written + 6, "{report}");
     assert_eq!(lazy.counts().asked, 0);
+    // asked for twice, it counts once
+    assert_eq!(lazy.touch(SectionNr(3)), Ok(Touched::Ready));
+    assert_eq!(ahead(0), written - 4);
 }
 
 #[test]

@@ -2,8 +2,12 @@
 //!
 //! # Implementation
 //! Numbers, not lists: what a node has written and what of that was asked for. The difference is what
-//! lies ahead. It may be off by those that are counting just now; it decides when something is
-//! written, never what or whether.
+//! lies ahead; it decides when something is written, never what or whether. A drain takes a section in
+//! hand only where that and all others in hand do not pass the high mark, so drains by themselves never
+//! write more than it, however many they are.
+//!
+//! A drain that goes to sleep because of what is in hand relies on whoever has it: that one looks again
+//! when its section is written, and wakes the others where fewer than the low mark lie ahead.
 
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, lock};
 
@@ -44,6 +48,9 @@ pub(super) struct Node {
     next: AtomicU64,
     /// Whether a drain is filling it up.
     filling: AtomicBool,
+    /// Sections that drains are writing just now. A section is counted as written before it leaves
+    /// here, so one may be counted twice for a moment, and never not at all.
+    in_hand: Mutex<u64>,
     /// Sections that it has.
     sections: u64,
 }
@@ -81,6 +88,7 @@ impl Ahead {
             asked: AtomicU64::new(0),
             next: AtomicU64::new(0),
             filling: AtomicBool::new(watermark.low > 0),
+            in_hand: Mutex::new(0),
             sections,
         });
         Self {
@@ -141,7 +149,7 @@ impl Ahead {
     }
 
     /// What a drain is to do next, the node at `first` before others; `ahead` says how many sections
-    /// of a node lie ahead.
+    /// of a node lie ahead. A section is in hand from here on until [`Ahead::done`].
     pub(super) fn job(&self, first: usize, ahead: &dyn Fn(usize) -> u64) -> Job {
         let mut left = false;
         for at in 0..self.nodes.len() {
@@ -155,16 +163,23 @@ impl Ahead {
             if !node.filling.load(Ordering::Relaxed) {
                 continue;
             }
-            if ahead(place) >= self.watermark.high {
+            let mut in_hand = lock(&node.in_hand);
+            let mut lies = ahead(place);
+            if lies >= self.watermark.high {
                 // AcqRel: partner of the swap in `look`
                 node.filling.swap(false, Ordering::AcqRel);
-                if ahead(place) >= self.watermark.low {
+                lies = ahead(place);
+                if lies >= self.watermark.low {
                     continue;
                 }
                 node.filling.swap(true, Ordering::AcqRel);
             }
+            if lies.saturating_add(*in_hand) >= self.watermark.high {
+                continue;
+            }
             let position = node.next.fetch_add(1, Ordering::Relaxed);
             if position < node.sections {
+                *in_hand += 1;
                 return Job::Section {
                     node: place,
                     position,
@@ -177,8 +192,117 @@ impl Ahead {
         }
     }
 
-    /// Gives a job back whose section could not be written.
+    /// A section of the node is no longer in hand; `ahead` of the node lie ahead.
+    pub(super) fn done(&self, node: usize, ahead: u64) {
+        *lock(&self.nodes[node].in_hand) -= 1;
+        if ahead < self.watermark.low {
+            self.ring();
+        }
+    }
+
+    /// Gives a section back that could not be written.
     pub(super) fn give_back(&self, node: usize, position: u64) {
+        *lock(&self.nodes[node].in_hand) -= 1;
         self.nodes[node].next.fetch_min(position, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const MARKS: Watermark = Watermark { low: 3, high: 6 };
+
+    /// A node of 40 sections, and what drains that take turns would do with it.
+    fn node() -> Ahead {
+        Ahead::new([40], MARKS)
+    }
+
+    fn take(ahead: &Ahead) -> bool {
+        match ahead.job(0, &|node| ahead.of(node)) {
+            Job::Section { .. } => true,
+            Job::Enough => false,
+            Job::Done => panic!("there are 40"),
+        }
+    }
+
+    fn finish(ahead: &Ahead) {
+        ahead.written(0);
+        ahead.done(0, ahead.of(0));
+    }
+
+    fn ask(ahead: &Ahead) {
+        ahead.asked(0);
+        ahead.look(0, ahead.of(0));
+    }
+
+    #[test]
+    fn what_is_in_hand_counts_towards_the_high_mark() {
+        let ahead = node();
+        assert_eq!((0..10).filter(|_| take(&ahead)).count(), 6);
+        assert_eq!(ahead.of(0), 0);
+        for written in 1..=6 {
+            finish(&ahead);
+            assert!(!take(&ahead), "{written} written, the rest in hand");
+        }
+        assert_eq!(ahead.of(0), 6);
+    }
+
+    #[test]
+    fn a_section_that_is_written_but_still_in_hand_is_never_missed() {
+        let ahead = node();
+        assert_eq!((0..10).filter(|_| take(&ahead)).count(), 6);
+        for _ in 0..6 {
+            ahead.written(0);
+            assert!(!take(&ahead));
+        }
+        for _ in 0..6 {
+            ahead.done(0, ahead.of(0));
+            assert!(!take(&ahead));
+        }
+    }
+
+    #[test]
+    fn between_the_marks_nobody_is_woken_and_nothing_written() {
+        let ahead = node();
+        while take(&ahead) {
+            finish(&ahead);
+        }
+        let rung = ahead.rung();
+        for left in [5, 4, 3] {
+            ask(&ahead);
+            assert_eq!((ahead.of(0), ahead.rung()), (left, rung));
+            assert!(!take(&ahead));
+        }
+        ask(&ahead);
+        assert_eq!(ahead.rung(), rung + 1);
+        while take(&ahead) {
+            finish(&ahead);
+        }
+        assert_eq!(ahead.of(0), 6);
+    }
+
+    #[test]
+    fn one_that_falls_behind_alone_wakes_the_others() {
+        let ahead = node();
+        assert_eq!((0..6).filter(|_| take(&ahead)).count(), 6);
+        (0..6).for_each(|_| finish(&ahead));
+        // the others sleep: none has seen that it is full, so nobody is told by those who ask
+        let rung = ahead.rung();
+        (0..5).for_each(|_| ask(&ahead));
+        assert!(take(&ahead));
+        assert_eq!(ahead.rung(), rung);
+        finish(&ahead);
+        assert_eq!((ahead.of(0), ahead.rung()), (2, rung + 1));
+    }
+
+    #[test]
+    fn a_section_given_back_is_no_longer_in_hand_and_comes_again() {
+        let ahead = node();
+        let first = ahead.job(0, &|node| ahead.of(node));
+        assert_eq!((1..10).filter(|_| take(&ahead)).count(), 5);
+        ahead.give_back(0, 0);
+        assert_eq!(ahead.job(0, &|node| ahead.of(node)), first);
+        assert!(!take(&ahead));
     }
 }

@@ -394,13 +394,17 @@ impl<P: LazyPages> Lazy<P> {
                 _ => Step::Enough,
             });
         };
-        let Some(section) = self.nodes[node].section(position) else {
-            return Ok(Step::Passed);
+        let mut in_hand = InHand {
+            lazy: self,
+            node,
+            position,
+            written: false,
         };
-        // a writer that panics, or memory that is short: whoever drains next looks there again
-        let back = GiveBack(&self.ahead, node, position);
-        let touched = self.ensure(section, true)?;
-        std::mem::forget(back);
+        let touched = match self.nodes[node].section(position) {
+            Some(section) => self.ensure(section, true)?,
+            None => Touched::Ready,
+        };
+        in_hand.written = true;
         Ok(match touched {
             Touched::Wrote => Step::Wrote,
             _ => Step::Passed,
@@ -451,11 +455,22 @@ pub(super) enum Step {
     Done,
 }
 
-struct GiveBack<'a>(&'a Ahead, usize, u64);
+/// A section that a drain has in hand: given back where it could not be written.
+struct InHand<'l, P: LazyPages> {
+    lazy: &'l Lazy<P>,
+    node: usize,
+    position: u64,
+    written: bool,
+}
 
-impl Drop for GiveBack<'_> {
+impl<P: LazyPages> Drop for InHand<'_, P> {
     fn drop(&mut self) {
-        self.0.give_back(self.1, self.2);
+        let ahead = &self.lazy.ahead;
+        match self.written {
+            true => ahead.done(self.node, self.lazy.ahead_of(self.node)),
+            // a writer that panicked, or memory that is short: whoever drains next looks there again
+            false => ahead.give_back(self.node, self.position),
+        }
     }
 }
 

@@ -234,6 +234,27 @@ fn a_drain_that_sleeps_is_woken_by_who_asks() {
 }
 
 #[test]
+fn two_drains_do_not_write_beyond_the_mark() {
+    model(Some(2), || {
+        let lazy = lazy(Watermark { low: 1, high: 1 }, false);
+        let cancel = CancelToken::new();
+        let drains: Vec<_> = (0..2)
+            .map(|_| {
+                let (lazy, cancel) = (Arc::clone(&lazy), cancel.clone());
+                thread::spawn(move || drain(&lazy, &cancel).sections)
+            })
+            .collect();
+        cancel.cancel();
+        lazy.bell().ring();
+        let drained: u64 = drains
+            .into_iter()
+            .map(|drain| drain.join().expect("no panic"))
+            .sum();
+        assert!(drained <= 1, "{drained}");
+    });
+}
+
+#[test]
 fn a_drain_that_is_stopped_leaves_sections_ready_or_pending() {
     model(Some(3), || {
         // it never finishes by itself: one section ahead is enough for it
