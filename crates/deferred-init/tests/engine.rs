@@ -362,7 +362,7 @@ fn pinned_workers_place_a_map_on_this_host() {
             let report = run(&engine, &map, &options);
             assert_eq!(report.outcome, Outcome::Complete);
             if let Some(error) = &report.placement.unknown {
-                eprintln!("skipped: {error}");
+                eprintln!("SKIPPED: {error}");
             } else if placement != Placement::Interleave || nodes == 1 {
                 assert!(
                     report.to_string().contains("placed 100.0 % on its node"),

@@ -5,27 +5,14 @@
     reason = "a list of blocks may hold one range"
 )]
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use deferred_init::topology::{Counts, Note, Topology, sysfs};
 use memblock::NodeId;
 
-fn folder() -> PathBuf {
-    Path::new(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../shared/topologies"
-    ))
-    .to_owned()
-}
-
 /// Unpacks and reads a tree; `None`, and a line that says so, where it is not there.
 fn tree(name: &str) -> Option<Topology> {
-    let archive = folder().join(format!("{name}.tgz"));
-    if !archive.exists() {
-        eprintln!("skipped: {} is not there", archive.display());
-        return None;
-    }
+    let archive = captures::file("topologies", &format!("{name}.tgz"))?;
     let into = tempfile::tempdir().unwrap();
     let status = Command::new("tar")
         .arg("xzf")

@@ -179,6 +179,11 @@ fn this_host_has_memory_or_says_why_not() {
             assert!(layout.memory.iter().all(|memory| memory.node.is_some()));
             assert!(layout.memblock().is_ok());
         }
-        Err(error) => eprintln!("SKIPPED: {error}"),
+        Err(error) => {
+            eprintln!("SKIPPED: {error}");
+            // anyone may read this file, and it suffices
+            let zoneinfo = std::fs::read("/proc/zoneinfo");
+            assert!(zoneinfo.is_err(), "{error}");
+        }
     }
 }

@@ -13,21 +13,10 @@ use memblock::text::{
 };
 use memblock::{AllocRequest, NodeId, Pfn, PfnRange, PhysAddr};
 
-fn captures() -> Vec<PathBuf> {
-    let shared = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared"));
-    let mut files = Vec::new();
-    for folder in ["golden", "golden-other"] {
-        let Ok(entries) = fs::read_dir(shared.join(folder)) else {
-            eprintln!("SKIPPED: there is no shared/{folder} beside the project");
-            continue;
-        };
-        files.extend(
-            entries
-                .filter_map(|entry| Some(entry.ok()?.path()))
-                .filter(|path| path.extension().is_some_and(|it| it == "txt")),
-        );
-    }
-    files.sort();
+/// Captures of all architectures.
+fn all() -> Vec<PathBuf> {
+    let mut files = captures::files("golden", "txt");
+    files.extend(captures::files("golden-other", "txt"));
     files
 }
 
@@ -115,8 +104,9 @@ impl Capture {
 fn reserved_pages_at_hand_over_equal_the_memory_line_of_every_capture() {
     let mut verdicts = String::new();
     let mut failed = false;
-    for path in captures() {
-        let capture = Capture::load(&path);
+    let (paths, mut equal) = (all(), 0);
+    for path in &paths {
+        let capture = Capture::load(path);
         let verdict = match capture.replay() {
             Err(error) => format!("not read: {error}"),
             Ok(replay) => {
@@ -128,7 +118,10 @@ fn reserved_pages_at_hand_over_equal_the_memory_line_of_every_capture() {
                         format!("not judged: {}", unknown.join("; "))
                     }
                     None => "not judged: the log has no Memory line".into(),
-                    Some(check) if check.holds() => format!("equal, {} KiB", check.replayed),
+                    Some(check) if check.holds() => {
+                        equal += 1;
+                        format!("equal, {} KiB", check.replayed)
+                    }
                     Some(check) => {
                         let shift = capture.page_shift(&replay);
                         let more = capture.reserved_later(&replay, shift);
@@ -152,12 +145,15 @@ fn reserved_pages_at_hand_over_equal_the_memory_line_of_every_capture() {
     }
     eprint!("{verdicts}");
     assert!(!failed, "\n{verdicts}");
+    // consoles that lost lines are few
+    assert!(2 * equal >= paths.len(), "\n{verdicts}");
 }
 
 #[test]
 fn debugfs_shows_the_state_after_the_later_frees() {
-    for path in captures() {
-        let capture = Capture::load(&path);
+    let (paths, mut compared) = (all(), 0);
+    for path in &paths {
+        let capture = Capture::load(path);
         let (Some(memory), Some(reserved)) = (
             capture.debugfs("@@memblock.memory"),
             capture.debugfs("@@memblock.reserved"),
@@ -216,7 +212,12 @@ fn debugfs_shows_the_state_after_the_later_frees() {
         assert_eq!(ours.to_string(), memory.to_string(), "{}", capture.name);
         let ours = DebugfsTable::new(after.reserved(), style);
         assert_eq!(ours.to_string(), reserved.to_string(), "{}", capture.name);
+        compared += 1;
     }
+    assert!(
+        paths.is_empty() || compared > 0,
+        "no capture has both arrays"
+    );
 }
 
 /// The request that a line of the log made; `None` for other lines.
@@ -256,11 +257,9 @@ fn request(event: DebugEvent) -> Option<AllocRequest> {
 /// the kernel found, and record the node and flags that the kernel recorded.
 #[test]
 fn allocations_find_the_places_that_the_kernel_found() {
-    for path in captures() {
+    for path in all() {
         let capture = Capture::load(&path);
-        let Ok(replay) = capture.replay() else {
-            continue;
-        };
+        let replay = capture.replay().expect("the log reads");
         let log = section(&capture.text, "@@dmesg").expect("a log");
         let log: Vec<&str> = log.into_iter().map(strip_time).collect();
         let title = log.iter().rposition(|line| *line == DumpReader::TITLE);
@@ -315,7 +314,7 @@ fn allocations_find_the_places_that_the_kernel_found() {
 
 #[test]
 fn dumps_and_lines_of_every_capture_are_written_byte_for_byte() {
-    for path in captures() {
+    for path in all() {
         let capture = Capture::load(&path);
         let log = section(&capture.text, "@@dmesg").expect("a log");
         let log: Vec<&str> = log.into_iter().map(strip_time).collect();
@@ -357,28 +356,31 @@ fn dumps_and_lines_of_every_capture_are_written_byte_for_byte() {
 /// do harm, and what reads whole must agree with its kernel.
 #[test]
 fn other_boot_logs_are_read_or_named() {
-    let folder = Path::new(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../shared/dmesg"
-    ));
-    let Ok(entries) = fs::read_dir(folder) else {
-        eprintln!("SKIPPED: there is no shared/dmesg beside the project");
-        return;
-    };
-    let mut files: Vec<_> = entries.filter_map(|it| Some(it.ok()?.path())).collect();
-    files.sort();
-    for path in files {
-        let bytes = fs::read(&path).expect("a log can be read");
+    let (paths, mut whole) = (captures::files("dmesg", "txt"), 0);
+    for path in &paths {
+        let bytes = fs::read(path).expect("a log can be read");
         let text = String::from_utf8_lossy(&bytes);
         if !text.contains(DumpReader::TITLE) {
             continue;
         }
         match replay(text.lines(), None) {
-            Err(error) => eprintln!("{:36} not read: {error}", name(&path)),
+            Err(error) => eprintln!("{:36} not read: {error}", name(path)),
             Ok(replay) => {
-                let check = replay.check_memory_line(replay.page_shift.unwrap_or(12));
-                eprintln!("{:36} {check:?} {:?}", name(&path), replay.unknown);
+                let shift = replay.page_shift.unwrap_or(12);
+                let check = replay.check_memory_line(shift);
+                eprintln!("{:36} {check:?} {:?}", name(path), replay.unknown);
+                let Some(check) = check.filter(|_| replay.unknown.is_empty()) else {
+                    continue;
+                };
+                // MIPS takes its zero pages, one for each colour of its cache and eight at most,
+                // between hand-over and this line
+                let mips = text.lines().any(|line| line.contains("CPU0 revision is:"));
+                let later = if mips { 8 << shift >> 10 } else { 0 };
+                let told = check.replayed..=check.replayed + later;
+                assert!(told.contains(&check.printed), "{}: {check:?}", name(path));
+                whole += 1;
             }
         }
     }
+    assert!(paths.is_empty() || whole > 0, "no log with a dump is whole");
 }

@@ -420,14 +420,13 @@ mod tests {
         let scope = faults.enter();
         map.populate(0..4 * page).unwrap();
         drop(scope);
-        let nodes = map.page_nodes(&[0, page, 2 * page, 3 * page]);
-        // a kernel without NUMA cannot be asked
-        if let Ok(nodes) = nodes {
-            assert!(
-                nodes
-                    .iter()
-                    .all(|node| matches!(node, crate::PageNode::On(_)))
-            );
+        match map.page_nodes(&[0, page, 2 * page, 3 * page]) {
+            Ok(nodes) => {
+                let mut nodes = nodes.iter();
+                assert!(nodes.all(|node| matches!(node, crate::PageNode::On(_))));
+            }
+            // a kernel without NUMA cannot be asked
+            Err(error) => eprintln!("SKIPPED: {error}"),
         }
     }
 
@@ -513,7 +512,7 @@ mod tests {
             Err(error) => {
                 assert!(!map.is_committed(&(0..huge)));
                 assert!(error.to_string().contains("nr_hugepages"), "{error}");
-                eprintln!("skipped: {error}");
+                eprintln!("SKIPPED: {error}");
             }
         }
         let faults = Faults::new().fail(Call::Mmap, 1, libc::ENOMEM);

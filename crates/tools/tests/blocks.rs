@@ -2,25 +2,11 @@
 
 use std::fs::File;
 use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use machine::MachineLayout;
 use memmap_core::{BackingOptions, BootOptions, Geometry, MemoryMap, writers};
 use tools::blocks::{BlocksOutcome, CapturedBlocks};
-
-fn captures(folder: &str) -> Vec<PathBuf> {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")).join(folder);
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        eprintln!("SKIPPED: there are no captures in {}", folder.display());
-        return Vec::new();
-    };
-    let mut found: Vec<_> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|ending| ending == "txt"))
-        .collect();
-    found.sort();
-    found
-}
 
 fn compare(path: &Path) -> Result<BlocksOutcome, Box<dyn std::error::Error>> {
     let layout = MachineLayout::open(path)?;
@@ -40,7 +26,7 @@ fn compare(path: &Path) -> Result<BlocksOutcome, Box<dyn std::error::Error>> {
 }
 
 fn all(folder: &str) -> Vec<(String, BlocksOutcome)> {
-    captures(folder)
+    captures::files(folder, "txt")
         .into_iter()
         .map(|path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

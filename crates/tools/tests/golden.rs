@@ -491,7 +491,7 @@ fn a_reader_that_went_away_and_a_full_disk_are_no_panic() {
         drop(reader);
         assert_eq!(with_output(writer.into()), (Some(141), String::new()));
         let Ok(full) = File::options().write(true).open("/dev/full") else {
-            eprintln!("skipped: there is no /dev/full here");
+            eprintln!("SKIPPED: there is no /dev/full here");
             continue;
         };
         let (code, text) = with_output(full.into());
@@ -503,13 +503,15 @@ fn a_reader_that_went_away_and_a_full_disk_are_no_panic() {
 /// The captures themselves take a release build; here only that they are where they are expected.
 #[test]
 fn captures_of_real_kernels_agree_where_they_are_at_hand() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden");
-    let small = folder.join("k612-1n-2g.txt");
-    if !small.is_file() {
-        eprintln!("skipped: {} is not here", small.display());
+    let small = ["k612-1n-2g.txt", "a73-16k-1n-1g.txt"];
+    let Some(small) = small
+        .into_iter()
+        .map(|name| captures::file("golden", name))
+        .collect::<Option<Vec<_>>>()
+    else {
         return;
-    }
-    let output = golden(&[&small, &folder.join("a73-16k-1n-1g.txt")]);
+    };
+    let output = golden(&[&small[0], &small[1]]);
     assert_eq!(
         output.status.code(),
         Some(0),

@@ -160,8 +160,10 @@ mod tests {
 
     #[test]
     fn a_last_level_cache_has_a_believable_size() {
-        if let Some(bytes) = last_level_cache() {
-            assert!((32 << 10..16 << 30).contains(&bytes), "{bytes}");
-        }
+        let Some(bytes) = last_level_cache() else {
+            std::eprintln!("SKIPPED: this processor does not say how large its caches are");
+            return;
+        };
+        assert!((32 << 10..16 << 30).contains(&bytes), "{bytes}");
     }
 }
