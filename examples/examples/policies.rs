@@ -23,6 +23,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 /// Boots a machine under every policy.
 #[derive(Debug, Parser)]
+#[command(after_help = EXIT_CODES)]
 struct Args {
     /// Memory of the machine, in GiB, spread over the nodes of this host.
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..))]
@@ -40,6 +41,12 @@ struct Args {
     #[arg(long)]
     trace: Option<PathBuf>,
 }
+
+const EXIT_CODES: &str = "\
+Exit status:
+  0  done
+  1  a boot did not complete
+  2  the arguments cannot be used, or a machine cannot be booted";
 
 fn policy(name: &str) -> Result<Policy, String> {
     let names = Policy::ALL.map(Policy::name).join(", ");

@@ -51,7 +51,10 @@ pub fn unusable(error: impl ToString) -> Failure {
 pub fn ended(error: StudyError) -> Failure {
     let status = match error {
         StudyError::Map(MapError::TooLittleMemory { .. }) => NO_ROOM,
-        StudyError::Map(_) | StudyError::Engine { .. } | StudyError::Cells(_) => UNUSABLE,
+        StudyError::Map(_)
+        | StudyError::Engine { .. }
+        | StudyError::Boot { .. }
+        | StudyError::Cells(_) => UNUSABLE,
         _ => FAILED,
     };
     (status, error.to_string())
@@ -86,6 +89,11 @@ pub fn subscribe(verbose: u8, trace: Option<&Path>) -> Option<Trace> {
         .with(trace.timeline.clone())
         .init();
     Some(trace)
+}
+
+/// Whether spans of runs cost time: they are printed, or kept.
+pub fn is_traced(verbose: u8, trace: Option<&Trace>) -> bool {
+    verbose > 0 || trace.is_some()
 }
 
 /// This host, by libhwloc where that is built in.

@@ -40,6 +40,9 @@ pub enum InputError {
     /// The layout is none.
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    /// Its memory map cannot be planned.
+    #[error(transparent)]
+    Plan(#[from] deferred_init::plan::PlanError),
     /// There is nothing to initialise.
     #[error("{file} has no memory that {profile} could have struct pages for")]
     NoSections {
@@ -129,13 +132,15 @@ impl Input {
     /// As a study initialises it.
     ///
     /// # Errors
-    /// [`PlanError`](deferred_init::plan::PlanError).
-    pub fn machine(&self) -> Result<study::run::Machine, deferred_init::plan::PlanError> {
-        study::run::Machine::new(
+    /// [`InputError`].
+    pub fn machine(&self) -> Result<study::run::Machine, InputError> {
+        Ok(study::run::Machine::new(
             source(&self.layout).to_owned(),
             self.layout.memory_bytes(),
             self.geometry.clone(),
-        )
+            self.layout.memblock()?,
+            self.layout.boot_options(),
+        )?)
     }
 }
 

@@ -27,8 +27,15 @@ fn small(folder: &Path, more: &[&str]) -> Command {
     numa_study(&[&args[..], &["--out", out], more].concat())
 }
 
-/// Long enough to be killed in the middle.
-const LONG: [&str; 4] = ["--repeats", "60", "--pages", "system,hugetlb"];
+/// Long enough to be killed in the middle; boots among its runs.
+const LONG: [&str; 6] = [
+    "--repeats",
+    "20",
+    "--pages",
+    "system,hugetlb",
+    "--policy",
+    "eager,deferred,lazy",
+];
 
 fn run(folder: &Path, more: &[&str]) -> Output {
     small(folder, &[&LONG[..], more].concat()).output().unwrap()
@@ -47,49 +54,48 @@ fn keys(records: &[Record]) -> Vec<(String, String, study::record::Key)> {
     keys
 }
 
-/// A study that was killed after about 30 records, resumed, and killed again after about 200, each time
-/// with what a write that was cut short would have left. `None` where it was over before it was killed.
-fn killed_twice(records_of_all: usize) -> Option<tempfile::TempDir> {
-    use std::io::Write;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("small.jsonl");
-    for stop_at in [30, 200] {
-        let mut child = small(folder.path(), &[&LONG[..], &["--resume"]].concat())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let lines = || std::fs::read(&file).map_or(0, |all| all.split(|b| *b == b'\n').count());
-        while lines() < stop_at && child.try_wait().unwrap().is_none() {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        // SIGKILL: nothing can be tidied up
-        child.kill().unwrap();
-        child.wait().unwrap();
-        if records(folder.path()).len() == records_of_all {
-            return None;
-        }
-        let mut torn = std::fs::OpenOptions::new()
-            .append(true)
-            .open(&file)
-            .unwrap();
-        torn.write_all(b"{\"schema\":2,\"study\":\"sma").unwrap();
-    }
-    Some(folder)
-}
-
 #[test]
 fn a_study_that_was_killed_and_resumed_has_every_record_of_one_that_was_not() {
-    let whole = tempfile::tempdir().unwrap();
+    let (killed, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let output = run(whole.path(), &[]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let expected = keys(&records(whole.path()));
-    // two kinds of pages × (reference, limit, two writers) × rounds
-    assert_eq!(expected.len(), 2 * 4 * 60);
+    // two kinds of pages × (reference, limit, two writers, and three boots of each) × rounds
+    assert_eq!(expected.len(), 2 * (4 + 2 * 3) * 20);
 
-    // on a busy machine it may be us who are too late
-    let killed = (0..20).find_map(|_| killed_twice(expected.len()));
-    let killed = killed.expect("a study that lives long enough to be killed");
+    // ended by the system in the middle of a record, wherever that is: a file may grow so far
+    let file = killed.path().join("small.jsonl");
+    let program = small(killed.path(), &LONG);
+    let ended = Command::new("sh")
+        .args(["-c", "ulimit -c 0; ulimit -f 128; exec \"$0\" \"$@\""])
+        .arg(program.get_program())
+        .args(program.get_args())
+        .output()
+        .unwrap();
+    let signal = std::os::unix::process::ExitStatusExt::signal(&ended.status);
+    assert!(signal.is_some(), "{} {}", ended.status, text(&ended.stderr));
+    let found = records(killed.path()).len();
+    assert!(0 < found && found < expected.len(), "{found}");
+
+    // and by SIGKILL, after which nothing can be tidied up either
+    let mut child = small(killed.path(), &[&LONG[..], &["--resume"]].concat())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = || std::fs::read(&file).map_or(0, |all| all.split(|b| *b == b'\n').count());
+    while lines() < found + 50 && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let _ = child.kill();
+    child.wait().unwrap();
+    // what a write that was cut short would have left
+    let mut torn = std::fs::OpenOptions::new()
+        .append(true)
+        .open(&file)
+        .unwrap();
+    std::io::Write::write_all(&mut torn, b"{\"schema\":2,\"study\":\"sma").unwrap();
+
     let output = run(killed.path(), &["--resume"]);
     let said = text(&output.stderr);
     assert!(output.status.success(), "{said}");
@@ -97,8 +103,8 @@ fn a_study_that_was_killed_and_resumed_has_every_record_of_one_that_was_not() {
     let found = records(killed.path());
     assert_eq!(keys(&found), expected, "every key, and each once");
     let last = found.iter().map(|record| record.session).max();
-    assert_eq!(last, Some(2));
-    assert_eq!(read(&killed.path().join("small.jsonl")).unwrap().torn, None);
+    assert!(last >= Some(1), "{last:?}");
+    assert_eq!(read(&file).unwrap().torn, None);
 }
 
 #[test]
@@ -118,6 +124,95 @@ fn huge_pages_of_the_pool_are_had_or_visibly_refused() {
             None => assert!(record.huge_bytes > Some(0) && record.write_ns > 0),
         }
     }
+}
+
+#[test]
+fn policies_are_booted_beside_an_eager_boot_and_say_what_they_make_one_wait_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.json");
+    let more = [
+        "--repeats",
+        "2",
+        "--policy",
+        "eager,deferred,on-demand,lazy",
+        "--writer",
+        "stream",
+        "--trace",
+        file.to_str().unwrap(),
+    ];
+    let output = small(folder.path(), &more).output().unwrap();
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let found = records(folder.path());
+    // on shared memory reference, limit and writer; an eager boot and three others
+    assert_eq!(found.len(), 2 * (3 + 4));
+    for record in &found {
+        assert!(record.refused.is_none(), "{record:?}");
+        let Some(boot) = record.boot else {
+            assert!(!record.role.is_boot() && record.write_ns > 0, "{record:?}");
+            continue;
+        };
+        assert!(record.role.is_boot() && record.write_ns == 0, "{record:?}");
+        assert_eq!(boot.sections, record.layout.sections, "{record:?}");
+        assert!(boot.first_usable_ns > 0 && boot.first_usable_ns <= boot.total_ns);
+        assert!(boot.worst_stretch_ns > 0 && boot.sections_first > 0);
+        let eager = record.settings.policy == "eager";
+        assert_eq!(record.role == study::record::Role::BootReference, eager);
+        if eager {
+            assert_eq!(boot.sections_first, boot.sections);
+        }
+    }
+    for policy in ["deferred", "on-demand", "lazy"] {
+        assert!(
+            said.contains(&format!("Booted by the {policy} policy (stream, 1 thread)")),
+            "{policy}: {said}"
+        );
+    }
+    assert!(said.contains("boots by policy\npolicy "), "{said}");
+    let trace = deferred_init::trace::check(&std::fs::read(&file).unwrap()).unwrap();
+    assert!(trace.sections > 0, "{trace:?}");
+
+    // boots alone: no limit, no reference
+    let alone = ["--name", "alone", "--repeats", "1", "--policy", "lazy"];
+    let args = "run --memory 256M --threads 1 --unpinned --out";
+    let mut args: Vec<&str> = args.split(' ').collect();
+    args.push(folder.path().to_str().unwrap());
+    args.extend(alone);
+    let output = numa_study(&args).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let alone = read(&folder.path().join("alone.jsonl")).unwrap().records;
+    assert_eq!(alone.len(), 4, "two writers, each beside an eager boot");
+    assert!(alone.iter().all(|record| record.boot.is_some()));
+    let said = text(&output.stdout);
+    assert!(!said.contains("Nothing was measured"), "{said}");
+}
+
+#[test]
+fn a_policy_with_what_means_nothing_to_it_is_refused_with_what_is_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = ["--policy", "lazy", "--placement", "local"];
+    let output = small(folder.path(), &more).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("`lazy` with placement `bind` means nothing")
+            && said.contains("allowed with `lazy`: placement `first-touch`"),
+        "{said}"
+    );
+    assert!(!folder.path().join("small.jsonl").exists());
+}
+
+#[test]
+fn a_study_whose_spans_are_printed_says_that_it_was_traced() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = small(folder.path(), &["--repeats", "1", "-v"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let records = records(folder.path());
+    assert!(!records.is_empty() && records.iter().all(|record| record.traced));
+    let said = text(&output.stdout);
+    assert!(said.contains("4 of 4 runs were traced"), "{said}");
 }
 
 #[test]
@@ -214,6 +309,12 @@ fn plans_comparisons_and_predictions_are_printed() {
 
 #[test]
 fn help_names_every_exit_status() {
+    let output = numa_study(&["--help"]).output().unwrap();
+    let said = text(&output.stdout);
+    assert!(
+        said.contains("study merge FILE") && said.contains("\n  3  "),
+        "{said}"
+    );
     for command in ["run", "plan", "show", "compare", "model"] {
         let output = numa_study(&[command, "--help"]).output().unwrap();
         let said = text(&output.stdout);

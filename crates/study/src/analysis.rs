@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::design::LIMIT;
 use crate::judge::{MIN_ROUNDS, Ratio, Rule, Samples, unpaired};
-use crate::record::{Record, Role, Settings};
+use crate::record::{Booted, Record, Role, Settings};
 use crate::stats::{self, Described};
 
 /// A drift below this is none that anybody would care for.
@@ -70,8 +70,10 @@ pub struct Cell {
     pub memory: u64,
     /// How they went.
     pub settings: Settings,
-    /// Nanoseconds by round.
+    /// Nanoseconds by round; for boots until every struct page was written.
     pub times: BTreeMap<u64, f64>,
+    /// What boots took, by round.
+    pub boots: BTreeMap<u64, Booted>,
     /// Struct pages of a run.
     pub pages: u64,
     /// Bytes of struct pages of a run.
@@ -167,18 +169,22 @@ impl Analysis {
                     memory: record.layout.memory,
                     settings: record.settings.clone(),
                     times: BTreeMap::new(),
+                    boots: BTreeMap::new(),
                     pages: record.layout.pages,
                     bytes: record.bytes(),
                     refused: None,
                 });
                 cells.len() - 1
             });
-            match &record.refused {
-                Some(why) => cells[at].refused = Some(why.clone()),
-                None if record.write_ns > 0 => {
-                    cells[at].times.insert(record.round, record.write_ns as f64);
+            if let Some(boot) = record.boot {
+                cells[at].boots.insert(record.round, boot);
+            }
+            match (&record.refused, record.time_ns()) {
+                (Some(why), _) => cells[at].refused = Some(why.clone()),
+                (None, 0) => {}
+                (None, ns) => {
+                    cells[at].times.insert(record.round, ns as f64);
                 }
-                None => {}
             }
         }
         Self {
@@ -208,13 +214,41 @@ impl Analysis {
         self.cells.iter().filter(of)
     }
 
+    /// Boots by a policy that the study asks about and that have times.
+    pub fn boots(&self) -> impl Iterator<Item = &Cell> {
+        let of = |cell: &&Cell| cell.role == Role::Boot && !cell.times.is_empty();
+        self.cells.iter().filter(of)
+    }
+
+    /// The eager boot that a boot is held against.
+    pub fn eager_boot(&self, boot: &Cell) -> Option<&Cell> {
+        let own = &boot.settings;
+        self.cells.iter().find(|other| {
+            let its = &other.settings;
+            other.role == Role::BootReference
+                && other.memory == boot.memory
+                && its.nodes == own.nodes
+                && its.placement == own.placement
+                && its.writer == own.writer
+                && its.pages == own.pages
+        })
+    }
+
     /// How many times faster a cell is than another, by the rounds in which both ran; `None` where none
     /// did.
     pub fn speed(&self, cell: &Cell, reference: &Cell) -> Option<Against> {
-        let (own, other): (Vec<f64>, Vec<f64>) = cell
-            .times
+        self.over(&reference.times, &cell.times)
+    }
+
+    /// One series of times over another, by the rounds that both have; `None` where there is none.
+    pub(crate) fn over(
+        &self,
+        above: &BTreeMap<u64, f64>,
+        below: &BTreeMap<u64, f64>,
+    ) -> Option<Against> {
+        let (own, other): (Vec<f64>, Vec<f64>) = below
             .iter()
-            .filter_map(|(round, own)| Some((*own, *reference.times.get(round)?)))
+            .filter_map(|(round, own)| Some((*own, *above.get(round)?)))
             .unzip();
         let ratios: Vec<f64> = own
             .iter()
@@ -260,6 +294,7 @@ impl Analysis {
         let role = match of {
             Role::Matrix | Role::MatrixLimit => Role::MatrixLimit,
             Role::Cell | Role::Limit | Role::Reference => Role::Limit,
+            Role::Boot | Role::BootReference => return None,
         };
         self.cells.iter().find(|other| {
             let its = &other.settings;
@@ -273,8 +308,8 @@ impl Analysis {
         })
     }
 
-    /// Drift of the reference, or of the limit with the most threads where there is none: the largest
-    /// over all memory; `None` below six rounds.
+    /// Drift of the reference, or of the limit with the most threads where there is none, and of eager
+    /// boots where others are held against them: the largest over all memory; `None` below six rounds.
     pub fn drift(&self) -> Option<Drift> {
         let of = |role: Role| self.cells.iter().filter(move |cell| cell.role == role);
         let mut references: Vec<&Cell> = of(Role::Reference).collect();
@@ -284,6 +319,7 @@ impl Analysis {
                 .filter(|cell| Some(cell.settings.threads) == most)
                 .collect();
         }
+        references.extend(of(Role::BootReference));
         references
             .into_iter()
             .filter_map(|cell| {
@@ -306,12 +342,15 @@ impl Analysis {
     /// A cell's times with the drift of its memory's reference divided out, by round; as they are where
     /// there is no reference.
     pub fn steady(&self, cell: &Cell) -> BTreeMap<u64, f64> {
-        let reference = self.cells.iter().find(|other| {
-            other.role == Role::Reference
-                && other.memory == cell.memory
-                && other.settings.placement == cell.settings.placement
-                && other.settings.pages == cell.settings.pages
-        });
+        let reference = match cell.role.is_boot() {
+            true => self.eager_boot(cell),
+            false => self.cells.iter().find(|other| {
+                other.role == Role::Reference
+                    && other.memory == cell.memory
+                    && other.settings.placement == cell.settings.placement
+                    && other.settings.pages == cell.settings.pages
+            }),
+        };
         let Some((reference, middle)) = reference.and_then(|cell| Some((cell, cell.time()?)))
         else {
             return cell.times.clone();
@@ -330,6 +369,7 @@ impl Analysis {
         };
         let mut noisy: Vec<(&Cell, f64)> = self
             .asked()
+            .chain(self.boots())
             .filter_map(|cell| Some((cell, spread(cell)?)))
             .filter(|(_, spread)| *spread > NOISE)
             .collect();

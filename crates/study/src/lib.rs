@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod boots;
 pub mod compare;
 pub mod design;
 pub mod judge;

@@ -1,5 +1,7 @@
 //! The table of a sweep: a line for every number of threads and writer.
 
+use memmap_core::writers;
+
 use crate::analysis::{Against, Analysis, Cell};
 use crate::design::LIMIT;
 use crate::record::Role;
@@ -32,7 +34,7 @@ pub struct Row {
 /// The table of a study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// A line a cell, by threads, the limit first.
+    /// A line a cell, by threads, the limit first and writers in the order of [`writers::all`].
     pub rows: Vec<Row>,
     /// Rounds that it rests on.
     pub rounds: u64,
@@ -50,7 +52,8 @@ impl Summary {
         let others = others(&cells);
         cells.sort_by_cached_key(|cell| {
             let limit_first = cell.settings.writer != LIMIT;
-            (others(cell), cell.settings.threads, limit_first)
+            let writer = writer_rank(&cell.settings.writer);
+            (others(cell), cell.settings.threads, limit_first, writer)
         });
         let rows = cells.iter().filter_map(|cell| {
             let times: Vec<f64> = cell.times.values().copied().collect();
@@ -113,14 +116,20 @@ impl Summary {
     }
 }
 
+/// The place of a writer in tables; those that are not known come last.
+pub(crate) fn writer_rank(name: &str) -> usize {
+    let mut all = writers::all().iter();
+    all.position(|writer| writer.name() == name)
+        .unwrap_or(usize::MAX)
+}
+
 /// What tells a cell from others beside threads and writer, in words: the factors that differ at all.
 fn others(cells: &[&Cell]) -> impl Fn(&Cell) -> String + use<> {
     type Show = fn(&Cell) -> String;
-    let factors: [Show; 6] = [
+    let factors: [Show; 5] = [
         |cell| cell.settings.placement.clone(),
         |cell| cell.settings.pages.clone(),
         |cell| cell.settings.scheduler.clone(),
-        |cell| cell.settings.policy.clone(),
         |cell| {
             let nodes: Vec<String> = cell.settings.nodes.iter().map(u64::to_string).collect();
             match nodes.is_empty() {

@@ -12,7 +12,7 @@
 //! ```
 
 use crate::record::{
-    Counters, Host, HostNode, Layout, NodeTime, Placed, Record, Role, SCHEMA, SectionTime,
+    Booted, Counters, Host, HostNode, Layout, NodeTime, Placed, Record, Role, SCHEMA, SectionTime,
     Settings, WorkerTime,
 };
 
@@ -44,6 +44,7 @@ pub fn record() -> Record {
         fault_ns: 2_000_000,
         huge_bytes: Some(0),
         write_ns: 1_000_000,
+        boot: None,
         nodes: vec![NodeTime {
             node: 0,
             pages,
@@ -113,6 +114,53 @@ pub fn settings(threads: u64, writer: &str) -> Settings {
         writer: writer.into(),
         pages: "system".into(),
     }
+}
+
+/// Boots by the policies deferred and lazy on 2 threads, with an eager one beside them, in `rounds`
+/// rounds.
+///
+/// `time` says how many nanoseconds it takes in a round until the first page is usable, until all is
+/// done, and how long the worst stretch of a CPU is.
+pub fn boots(rounds: u64, time: impl Fn(&Settings, u64) -> [f64; 3]) -> Vec<Record> {
+    let contestants = [
+        (Role::BootReference, "eager", 1),
+        (Role::Boot, "deferred", 2),
+        (Role::Boot, "lazy", 2),
+    ];
+    let mut records = Vec::new();
+    for round in 0..rounds {
+        for (place, (role, policy, threads)) in contestants.into_iter().enumerate() {
+            let settings = Settings {
+                policy: policy.to_owned(),
+                ..settings(threads, "stream")
+            };
+            let [first, total, worst] = time(&settings, round);
+            let place = place as u64;
+            records.push(Record {
+                role,
+                round,
+                place,
+                settings,
+                map_ns: 0,
+                fault_ns: 0,
+                write_ns: 0,
+                boot: Some(Booted {
+                    first_usable_ns: first as u64,
+                    total_ns: total as u64,
+                    worst_stretch_ns: worst as u64,
+                    sections_first: if policy == "eager" { 4 } else { 1 },
+                    sections: 4,
+                }),
+                nodes: Vec::new(),
+                workers: Vec::new(),
+                sections: Vec::new(),
+                placed: Vec::new(),
+                began_ms: 1_700_000_000_000 + round * 1000 + place,
+                ..record()
+            });
+        }
+    }
+    records
 }
 
 /// Writers `zero` and `stream` on 1 and 2 threads in `rounds` rounds, with the limit for each number

@@ -1,13 +1,14 @@
 //! A study in a few sentences, none of which says more than the intervals do.
 //!
 //! One sentence for writers, one for threads and the limit, one for each other factor that was varied,
-//! and one for what it all rests on: rounds, drift, noise, what is missing. "Faster" stands only where
+//! one for each policy that was booted by, and one for what it all rests on: rounds, drift, noise, what is missing. "Faster" stands only where
 //! the interval of the paired ratio lies on one side of 1; below the rounds of a verdict nothing is
 //! called faster at all.
 
 use crate::analysis::{Against, Analysis, Cell};
 use crate::judge::MIN_ROUNDS;
 use crate::record::{Record, Role, Settings};
+use crate::summary::writer_rank;
 
 /// The sentences of a study on one host: three where writers and threads were varied, more where other
 /// factors were too. The last one is what the others rest on.
@@ -33,8 +34,10 @@ pub fn of(analysis: &Analysis) -> Vec<String> {
             );
             sentences.extend(matrix(analysis));
         }
+        None if analysis.boots().next().is_some() => {}
         None => sentences.push("Nothing was measured: there is nothing to say.".to_owned()),
     }
+    sentences.extend(crate::boots::words(analysis));
     sentences.push(basis(analysis));
     sentences
 }
@@ -46,7 +49,6 @@ const FACTORS: &[Factor] = &[
     ("placement", |settings| settings.placement.clone()),
     ("pages", |settings| settings.pages.clone()),
     ("scheduler", |settings| settings.scheduler.clone()),
-    ("policy", |settings| settings.policy.clone()),
     ("nodes", |settings| match settings.nodes.is_empty() {
         true => "all".to_owned(),
         false => {
@@ -56,7 +58,7 @@ const FACTORS: &[Factor] = &[
     }),
 ];
 
-fn threads_of(settings: &Settings) -> String {
+pub(crate) fn threads_of(settings: &Settings) -> String {
     match settings.threads {
         1 => "1 thread".to_owned(),
         threads => format!("{threads} threads"),
@@ -65,7 +67,7 @@ fn threads_of(settings: &Settings) -> String {
 
 /// Which writer is fastest where the fastest cell stands.
 fn writers(analysis: &Analysis, best: &Cell) -> String {
-    let rivals: Vec<&Cell> = analysis
+    let mut rivals: Vec<&Cell> = analysis
         .asked()
         .filter(|cell| {
             let settings = Settings {
@@ -75,6 +77,7 @@ fn writers(analysis: &Analysis, best: &Cell) -> String {
             cell.memory == best.memory && cell.settings == settings && !std::ptr::eq(*cell, best)
         })
         .collect();
+    rivals.sort_by_key(|rival| writer_rank(&rival.settings.writer));
     let name = &best.settings.writer;
     let on = threads_of(&best.settings);
     let took = took(best);
@@ -203,7 +206,6 @@ fn other(analysis: &Analysis, best: &Cell, (name, value): &Factor) -> Option<Str
             "placement" => settings.placement.clear(),
             "pages" => settings.pages.clear(),
             "scheduler" => settings.scheduler.clear(),
-            "policy" => settings.policy.clear(),
             _ => settings.nodes.clear(),
         }
         settings
@@ -298,10 +300,16 @@ fn basis(analysis: &Analysis) -> String {
         None => {}
     }
     if let Some((cell, spread)) = analysis.noisy().first() {
+        let what = match cell.role.is_boot() {
+            true => format!(
+                "the {} boots with {}",
+                cell.settings.policy, cell.settings.writer
+            ),
+            false => format!("the runs of {}", cell.settings.writer),
+        };
         parts.push(format!(
-            "the machine was noisy: half of the runs of {} on {} differ by {:.0} % or more, so trust no \
-             smaller difference of times",
-            cell.settings.writer,
+            "the machine was noisy: half of {what} on {} differ by {:.0} % or more, so trust no smaller \
+             difference of times",
             threads_of(&cell.settings),
             spread * 100.0
         ));

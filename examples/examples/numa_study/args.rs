@@ -3,22 +3,29 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use deferred_init::policy::Policy;
 use deferred_init::schedule::Scheduler;
 use examples::front::EXIT_CODES;
 use machine::size::ByteSize;
 use memmap_core::writers::PageWriter;
-use study::design::{self, Combine, Nodes, Pages, Place, Policy, Threads};
+use study::design::{self, Combine, Nodes, Pages, Place, Threads};
 
 /// Studies how initialising a memory map scales over threads, nodes, placement and strategy.
 ///
 /// A study is a small TOML file, flags, or both: flags go before what the file says. Each run leaves
 /// one durable line of JSON; a study that was interrupted goes on with --resume.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXIT_CODES)]
+#[command(version, after_help = format!("{ELSEWHERE}\n\n{EXIT_CODES}"))]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
+
+/// What other programs do with records.
+const ELSEWHERE: &str = "\
+Elsewhere:
+  cargo xtask study merge FILE… --out FILE   Join the records of one study on many hosts
+  cargo xtask report FILE…                   Show records as one HTML page";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -70,7 +77,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 
-    /// Print spans of nodes and runs, and with -vv of sections, on stderr
+    /// Print spans of nodes and runs, and with -vv of sections, on stderr. That costs time: records say
+    /// `traced`
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
@@ -125,15 +133,16 @@ pub(crate) struct Asked {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) placement: Vec<Place>,
 
-    /// Who writes what
+    /// Who writes what: static, padata, deque, rayon
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = design::scheduler)]
     pub(crate) scheduler: Vec<&'static dyn Scheduler>,
 
-    /// When sections are initialised
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    /// When sections are initialised: eager, deferred, on-demand, lazy. All but eager are boots, each on
+    /// memory of its own and beside an eager one
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = design::policy)]
     pub(crate) policy: Vec<Policy>,
 
-    /// Page writers
+    /// Page writers: memset, zero, template, stream, auto
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = design::writer)]
     pub(crate) writer: Vec<&'static dyn PageWriter>,
 

@@ -154,7 +154,7 @@ fn plan(asked: &Asked) -> Result<(), Failure> {
 fn run(args: &Run) -> Result<(), Failure> {
     let mut trace = front::subscribe(args.verbose, args.trace.as_deref());
     let mut ready = ready(&args.asked)?;
-    ready.conditions.traced = trace.is_some();
+    ready.conditions.traced = front::is_traced(args.verbose, trace.as_ref());
     let design = &ready.design;
     eprintln!("{}: {}", design.name, ready.estimate);
 

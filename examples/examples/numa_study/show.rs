@@ -6,6 +6,7 @@ use std::path::Path;
 use deferred_init::Topology;
 use examples::front::{Failure, unsaid, unusable};
 use study::analysis::Analysis;
+use study::boots;
 use study::compare::compare as side_by_side;
 use study::design::Design;
 use study::record::{Record, read};
@@ -82,7 +83,14 @@ fn records_to(out: &mut impl Write, records: &[Record], file: &Path) -> io::Resu
             )?;
         }
     }
-    write!(out, "\n{}", Summary::of(&analysis).table())?;
+    let summary = Summary::of(&analysis);
+    if !summary.rows.is_empty() {
+        write!(out, "\n{}", summary.table())?;
+    }
+    let boots = boots::rows(&analysis);
+    if !boots.is_empty() {
+        write!(out, "\nboots by policy\n{}", boots::table(&boots))?;
+    }
     for (name, table) in study::matrix::tables(&analysis) {
         write!(out, "\n{name}\n{table}")?;
     }

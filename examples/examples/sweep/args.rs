@@ -46,12 +46,12 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) oversubscribe: bool,
 
-    /// Page writers
+    /// Page writers: memset, zero, template, stream, auto
     #[arg(long, value_name = "NAME,…", value_delimiter = ',',
           default_value = "memset,zero,template,stream", value_parser = study::design::writer)]
     pub(crate) writers: Vec<&'static dyn PageWriter>,
 
-    /// Who writes what
+    /// Who writes what: static, padata, deque, rayon
     #[arg(long, value_name = "NAME", default_value = "deque", value_parser = study::design::scheduler)]
     pub(crate) scheduler: &'static dyn Scheduler,
 
@@ -59,7 +59,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: Option<u32>,
 
-    /// Where struct pages lie
+    /// Where struct pages lie: first-touch, bind, interleave, remote
     #[arg(long, value_name = "NAME", default_value = "first-touch", value_parser = placement)]
     pub(crate) placement: Placement,
 
@@ -89,7 +89,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 
-    /// Print spans of nodes and runs, and with -vv of sections, on stderr
+    /// Print spans of nodes and runs, and with -vv of sections, on stderr. That costs time: records say
+    /// `traced`
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }

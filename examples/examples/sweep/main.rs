@@ -48,7 +48,7 @@ fn run(args: &Args, mut trace: Option<Trace>) -> Result<(), Failure> {
         },
         oversubscribe: args.oversubscribe,
         counters: args.counters,
-        traced: trace.is_some(),
+        traced: front::is_traced(args.verbose, trace.as_ref()),
         ..Conditions::default()
     };
     let design = design(args, &topology, conditions)?;

@@ -8,7 +8,7 @@ use deferred_init::workers::{ChooseError, WorkerChoice, choose};
 use memblock::NodeId;
 use memmap_core::writers::PageWriter;
 
-use super::{Combine, Design, Pages, Place, Policy};
+use super::{Combine, Design, Pages, Place, Policy, Senseless};
 use crate::judge::orders;
 use crate::record::{Key, Role, Settings};
 
@@ -27,6 +27,9 @@ pub enum CellsError {
         /// Why not.
         source: Box<ChooseError>,
     },
+    /// A policy is combined with what means nothing to it.
+    #[error(transparent)]
+    Senseless(#[from] Senseless),
     /// There is nothing to do.
     #[error("a study needs at least one value of every factor")]
     Empty,
@@ -62,7 +65,7 @@ impl Contestant {
     }
 }
 
-/// Runs that share memory.
+/// Runs that share memory, or boots on the same kind of it.
 #[derive(Clone, Debug)]
 pub struct Stretch {
     /// Which machine, by its place among those of the design.
@@ -73,6 +76,8 @@ pub struct Stretch {
     pub place: Place,
     /// Pages behind them.
     pub pages: Pages,
+    /// Whether its runs are boots, each of which makes memory of its own.
+    pub boots: bool,
     /// Nodes whose workers touch it first; none for all.
     pub nodes: Vec<u64>,
     /// What is run on it.
@@ -111,6 +116,9 @@ impl Design {
         machines: &[u64],
         allow: impl Fn(WorkerChoice) -> WorkerChoice,
     ) -> Result<Runs, CellsError> {
+        if let Some(senseless) = self.senseless().into_iter().next() {
+            return Err(senseless.into());
+        }
         let mut layout = Laying {
             design: self,
             topology,
@@ -251,6 +259,10 @@ impl Laying<'_> {
             writer: writer.name().to_owned(),
             pages: pages.name().to_owned(),
         };
+        if policy != Policy::Eager {
+            self.boot(machine, place, pages, settings, (scheduler, policy, writer));
+            return;
+        }
         let touched_by = match place {
             Place::FIRST_TOUCH => set.to_vec(),
             _ => Vec::new(),
@@ -272,14 +284,42 @@ impl Laying<'_> {
         self.add(machine, place, pages, &touched_by, cell);
     }
 
+    /// A boot by a policy, and one by the eager policy beside it, which is the boot CPU's alone.
+    fn boot(
+        &mut self,
+        machine: usize,
+        place: Place,
+        pages: Pages,
+        settings: Settings,
+        (scheduler, policy, writer): (&'static dyn Scheduler, Policy, &'static dyn PageWriter),
+    ) {
+        let boot = Contestant {
+            role: Role::Boot,
+            settings,
+            scheduler,
+            policy,
+            writer: Some(writer),
+        };
+        let mut eager = boot.clone();
+        eager.role = Role::BootReference;
+        eager.policy = Policy::Eager;
+        eager.settings.policy = Policy::Eager.name().to_owned();
+        eager.settings.threads = 1;
+        if let Some(&scheduler) = self.design.schedulers.first() {
+            eager.scheduler = scheduler;
+            eager.settings.scheduler = scheduler.name().to_owned();
+        }
+        self.add(machine, place, pages, &[], eager);
+        self.add(machine, place, pages, &[], boot);
+    }
+
     /// Every node's threads on every node's memory, with the first writer.
     fn matrix(&mut self) {
         let design = self.design;
-        let (Some(&pages), Some(&writer), Some(&scheduler), Some(&policy)) = (
+        let (Some(&pages), Some(&writer), Some(&scheduler)) = (
             design.pages.first(),
             design.writers.first(),
             design.schedulers.first(),
-            design.policies.first(),
         ) else {
             return;
         };
@@ -306,12 +346,12 @@ impl Laying<'_> {
                         nodes: set.clone(),
                         placement: place.to_string(),
                         scheduler: scheduler.name().to_owned(),
-                        policy: policy.name().to_owned(),
+                        policy: Policy::Eager.name().to_owned(),
                         writer: writer.name().to_owned(),
                         pages: pages.name().to_owned(),
                     },
                     scheduler,
-                    policy,
+                    policy: Policy::Eager,
                     writer: Some(writer),
                 };
                 self.add(0, place, pages, &[], self.limit(&cell, Role::MatrixLimit));
@@ -320,12 +360,12 @@ impl Laying<'_> {
         }
     }
 
-    /// In each stretch the same run: the most threads that it has.
+    /// In each stretch of shared memory the same run: the most threads that it has.
     fn references(&mut self) {
         let Some(writer) = self.design.reference else {
             return;
         };
-        for stretch in &mut self.stretches {
+        for stretch in self.stretches.iter_mut().filter(|stretch| !stretch.boots) {
             let most = stretch
                 .contestants
                 .iter()
@@ -346,13 +386,9 @@ impl Laying<'_> {
         limit.role = role;
         limit.writer = None;
         limit.settings.writer = LIMIT.to_owned();
-        if let (Some(&scheduler), Some(&policy)) =
-            (self.design.schedulers.first(), self.design.policies.first())
-        {
+        if let Some(&scheduler) = self.design.schedulers.first() {
             limit.scheduler = scheduler;
-            limit.policy = policy;
             limit.settings.scheduler = scheduler.name().to_owned();
-            limit.settings.policy = policy.name().to_owned();
         }
         limit
     }
@@ -369,8 +405,10 @@ impl Laying<'_> {
         if !self.seen.insert(seen) {
             return;
         }
+        let boots = contestant.role.is_boot();
         let at = self.stretches.iter().position(|stretch| {
             stretch.machine == machine
+                && stretch.boots == boots
                 && stretch.place == place
                 && stretch.pages == pages
                 && stretch.nodes == nodes
@@ -381,6 +419,7 @@ impl Laying<'_> {
                 memory: self.machines[machine],
                 place,
                 pages,
+                boots,
                 nodes: nodes.to_vec(),
                 contestants: Vec::new(),
             });
@@ -513,6 +552,61 @@ mod tests {
             runs.contestants()
                 .filter(|run| run.role == Role::Matrix)
                 .all(|run| run.settings.threads == 2)
+        );
+    }
+
+    #[test]
+    fn policies_other_than_eager_are_boots_beside_one_eager_boot_a_writer() {
+        let design = Design {
+            policies: Policy::ALL.to_vec(),
+            ..Design::default()
+        };
+        let runs = runs(&design, "core:4");
+        let shared: Vec<bool> = runs
+            .stretches
+            .iter()
+            .map(|stretch| !stretch.boots)
+            .collect();
+        assert_eq!(shared, [true, false]);
+        let boots = &runs.stretches[1].contestants;
+        let of = |role| boots.iter().filter(move |run| run.role == role);
+        assert_eq!(
+            of(Role::Boot).count(),
+            3 * 3 * 2,
+            "policies, threads, writers"
+        );
+        assert!(of(Role::Boot).all(|run| run.policy != Policy::Eager));
+        let eager: Vec<String> = of(Role::BootReference)
+            .map(|run| run.settings.to_string())
+            .collect();
+        assert_eq!(
+            eager,
+            [
+                "1 thread, first-touch, deque, eager, zero, system pages",
+                "1 thread, first-touch, deque, eager, stream, system pages",
+            ]
+        );
+        assert_eq!(
+            boots.len(),
+            18 + 2,
+            "no limit, and no reference on warm memory"
+        );
+        assert!(
+            runs.stretches[0]
+                .contestants
+                .iter()
+                .all(|run| run.policy == Policy::Eager)
+        );
+        let alone = Design {
+            policies: vec![Policy::Lazy],
+            placements: vec![Place::FIRST_TOUCH, place("bind")],
+            ..Design::default()
+        };
+        let topology = synthetic::parse("core:4").unwrap();
+        let refused = alone.runs(&topology, &[1 << 30], off).unwrap_err();
+        assert!(
+            refused.to_string().contains("`lazy` with placement `bind`"),
+            "{refused}"
         );
     }
 

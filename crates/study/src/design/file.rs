@@ -16,11 +16,14 @@
 //! nodes = ["all"]
 //! placement = ["local", "remote", "interleave"]
 //! scheduler = ["deque"]
-//! policy = ["eager"]
+//! policy = ["eager"]        # others are boots, see below
 //! writer = ["zero", "stream"]
 //! pages = ["4K", "thp", "hugetlb"]
 //! memory = ["64G"]
 //! ```
+//!
+//! A policy other than `eager` is combined with what means something to it alone: `deferred` with any
+//! placement but `node:N`, `on-demand` and `lazy` with `first-touch` and one scheduler.
 
 use std::fmt;
 use std::ops::Range;
@@ -30,7 +33,7 @@ use machine::size::ByteSize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Combine, Design, Machine, Rounds, Threads, Unknown, scheduler, writer};
+use super::{Combine, Design, Machine, Rounds, Threads, Unknown, policy, scheduler, writer};
 
 /// Keys of a study file.
 const KEYS: &str = "name, repeats, seed, factors, reference, warm-up, matrix, machine-nodes, layout, \
@@ -218,6 +221,23 @@ impl Reader<'_> {
             }
         }
         self.machine(made_up, layout, table, design);
+        self.policies(table, design);
+    }
+
+    /// What a policy is combined with must mean something to it.
+    fn policies(&mut self, table: &DeTable<'_>, design: &Design) {
+        let vary = table.get("vary").and_then(|vary| vary.get_ref().as_table());
+        let Some(named) = vary.and_then(|vary| vary.get("policy")) else {
+            return;
+        };
+        for senseless in design.senseless() {
+            let of = |item: &&Spanned<DeValue<'_>>| {
+                item.get_ref().as_str() == Some(senseless.policy.name())
+            };
+            let items = named.get_ref().as_array().map(|items| items.iter());
+            let item = items.and_then(|mut items| items.find(of));
+            self.fault(item.unwrap_or(named).span(), senseless.to_string());
+        }
     }
 
     /// Whose memory map it is: three ways to say it exclude each other.
@@ -286,7 +306,7 @@ impl Reader<'_> {
                 "scheduler" => {
                     self.list(key_text, value, &mut design.schedulers, "names", scheduler)
                 }
-                "policy" => self.list(key_text, value, &mut design.policies, "names", str::parse),
+                "policy" => self.list(key_text, value, &mut design.policies, "names", policy),
                 "writer" => self.list(key_text, value, &mut design.writers, "names", writer),
                 "pages" => self.list(key_text, value, &mut design.pages, "names", str::parse),
                 "memory" => self.list(
@@ -476,7 +496,7 @@ weather = ["fine"]
             s.toml: line 12: nodes: `-` is no set of nodes; allowed: `all`, `each`, or node numbers such as `0` or `0,1`
             s.toml: line 13: placement: `far` is no placement; allowed: `first-touch`, `local` (bound to the own node, in records `bind`), `interleave`, `remote`, `node:N`
             s.toml: line 14: scheduler: `cfs` is no scheduler; allowed: `static`, `padata`, `deque`, `rayon`
-            s.toml: line 15: policy: `sometimes` is no policy; allowed: `eager`
+            s.toml: line 15: policy: `sometimes` is no policy; allowed: `eager`, `deferred`, `on-demand`, `lazy`
             s.toml: line 17: writer: `zero` stands there twice; once is enough
             s.toml: line 18: pages: at least one value; allowed: names
             s.toml: line 19: memory: `lots` is no size of memory; allowed: `lots` does not begin with a number; a size is written like 384G, 1536M or 2T
@@ -505,6 +525,26 @@ weather = ["fine"]
             none.contains("line 2: machine-nodes: a made-up machine needs"),
             "{none}"
         );
+    }
+
+    #[test]
+    fn a_policy_with_what_means_nothing_to_it_is_told_with_its_line() {
+        let text = r#"[vary]
+placement = ["local", "first-touch"]
+scheduler = ["deque", "padata"]
+policy = ["eager",
+          "deferred",
+          "lazy"]
+"#;
+        let error = Design::parse("s.toml", text).unwrap_err().to_string();
+        expect![[r#"
+            s.toml: line 6: policy: `lazy` with 2 schedulers means nothing: sections are written by whoever asks for them; allowed with `lazy`: one scheduler (or factors = "one-at-a-time" with another policy first)
+            s.toml: line 6: policy: `lazy` with placement `bind` means nothing: its struct pages lie with whoever touches them first; allowed with `lazy`: placement `first-touch` (or factors = "one-at-a-time" with another policy first)"#]]
+        .assert_eq(&error);
+        let fine = text.replace("\"lazy\"", "");
+        assert!(Design::parse("s.toml", &fine).is_ok());
+        let single = Design::parse("s.toml", "[vary]\npolicy = \"lazy\"\n").unwrap();
+        assert_eq!(single.policies, [super::super::Policy::Lazy]);
     }
 
     #[test]

@@ -10,7 +10,15 @@
 //! (memory is placed and touched once for them), the stretches in an order that is shuffled anew each
 //! round, and so are the runs of a stretch. Each stretch has its own limit for each number of threads,
 //! and one reference, always the same run: what drifts in it is the machine.
+//!
+//! # Policies
+//! [`Policy::Eager`] is what all other factors are about: the whole map is written, on memory that was
+//! touched before. The other policies cannot be paired with that. What they are about is when somebody
+//! has to wait, so each of their runs is a whole boot ([`deferred_init::policy::boot`]): a map of its
+//! own, whose memory is touched as it is written. Boots have a stretch of their own, and their reference
+//! there is a boot by the eager policy.
 
+mod boots;
 mod cells;
 mod file;
 mod value;
@@ -26,9 +34,11 @@ use memmap_core::writers::{self, PageWriter};
 
 use crate::judge::MIN_ROUNDS;
 
+pub use boots::Senseless;
 pub use cells::{CellsError, Contestant, LIMIT, Planned, Runs, Stretch};
+pub use deferred_init::policy::Policy;
 pub use file::{DesignError, Fault};
-pub use value::{Nodes, Pages, Place, Policy, Threads, Unknown, scheduler, writer};
+pub use value::{Nodes, Pages, Place, Threads, Unknown, policy, scheduler, writer};
 
 /// The fewest rounds where a time decides: below, not even a spread can be given.
 pub const FEWEST_ROUNDS: usize = 5;
@@ -60,7 +70,7 @@ pub struct Design {
     pub placements: Vec<Place>,
     /// Who writes what.
     pub schedulers: Vec<&'static dyn Scheduler>,
-    /// When sections are initialised.
+    /// When sections are initialised: those other than eager are boots.
     pub policies: Vec<Policy>,
     /// With what they are written.
     pub writers: Vec<&'static dyn PageWriter>,

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use deferred_init::Topology;
 use deferred_init::engine::Placement;
+use deferred_init::policy::Policy;
 use deferred_init::schedule::{self, Scheduler};
 use memblock::NodeId;
 use memmap_core::writers::{self, PageWriter};
@@ -227,36 +228,6 @@ impl fmt::Display for Place {
     }
 }
 
-/// When sections are initialised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Policy {
-    /// All at once, before anybody asks for a page.
-    Eager,
-}
-
-impl Policy {
-    /// All that there are.
-    pub const ALL: [Self; 1] = [Self::Eager];
-
-    /// The name by which users choose it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Eager => "eager",
-        }
-    }
-}
-
-impl FromStr for Policy {
-    type Err = Unknown;
-
-    fn from_str(text: &str) -> Result<Self, Unknown> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|policy| policy.name() == text)
-            .ok_or_else(|| unknown("policy", text, ticked(Self::ALL.map(Self::name))))
-    }
-}
-
 /// Pages behind struct pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pages {
@@ -317,7 +288,16 @@ pub fn scheduler(name: &str) -> Result<&'static dyn Scheduler, Unknown> {
     })
 }
 
-fn ticked(names: impl IntoIterator<Item = &'static str>) -> String {
+/// A policy by its name.
+///
+/// # Errors
+/// [`Unknown`] with the names that there are.
+pub fn policy(name: &str) -> Result<Policy, Unknown> {
+    Policy::by_name(name)
+        .ok_or_else(|| unknown("policy", name, ticked(Policy::ALL.map(Policy::name))))
+}
+
+pub(super) fn ticked(names: impl IntoIterator<Item = &'static str>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     names.join(", ")
 }
@@ -355,8 +335,8 @@ mod tests {
         for pages in Pages::ALL {
             assert_eq!(pages.name().parse(), Ok(pages));
         }
-        for policy in Policy::ALL {
-            assert_eq!(policy.name().parse(), Ok(policy));
+        for one in Policy::ALL {
+            assert_eq!(policy(one.name()), Ok(one));
         }
         assert!("node:x".parse::<Place>().is_err());
         assert!("0,x".parse::<Nodes>().is_err());

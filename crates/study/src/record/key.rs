@@ -28,7 +28,14 @@ impl Role {
             Self::Reference => "reference",
             Self::Matrix => "matrix",
             Self::MatrixLimit => "matrix-limit",
+            Self::Boot => "boot",
+            Self::BootReference => "boot-reference",
         }
+    }
+
+    /// Whether the run is a whole boot, on memory of its own.
+    pub const fn is_boot(self) -> bool {
+        matches!(self, Self::Boot | Self::BootReference)
     }
 }
 

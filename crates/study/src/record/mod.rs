@@ -17,6 +17,7 @@ mod schema;
 mod store;
 
 use deferred_init::engine::{NodePlacement, NodeReport, SectionRecord, WorkerReport};
+use deferred_init::policy::PolicyReport;
 use memmap_core::Geometry;
 use serde::{Deserialize, Serialize};
 
@@ -62,8 +63,12 @@ pub struct Record {
     pub fault_ns: u64,
     /// How much of it lies in huge pages, bytes; unknown where the system does not say.
     pub huge_bytes: Option<u64>,
-    /// From the start barrier to the end of the last worker.
+    /// From the start barrier to the end of the last worker; 0 for boots, which touch memory as they
+    /// write it (see `boot`).
     pub write_ns: u64,
+    /// What a boot took; null for runs on memory that was touched before.
+    #[serde(default)]
+    pub boot: Option<Booted>,
     /// What each node took, by ascending node.
     pub nodes: Vec<NodeTime>,
     /// What each worker did, by worker.
@@ -74,7 +79,7 @@ pub struct Record {
     pub placed: Vec<Placed>,
     /// Hardware counters over all workers.
     pub counters: Counters,
-    /// Whether its spans were kept meanwhile, which costs time: it is not comparable with runs that
+    /// Whether its spans were kept or printed meanwhile, which costs time: it is not comparable with runs that
     /// were not traced.
     #[serde(default)]
     pub traced: bool,
@@ -97,6 +102,10 @@ pub enum Role {
     Matrix,
     /// The streaming fill of the same pair of nodes: write bandwidth.
     MatrixLimit,
+    /// A boot by a policy other than eager, on memory of its own.
+    Boot,
+    /// A boot by the eager policy, beside which the others are seen.
+    BootReference,
 }
 
 /// What a run initialises.
@@ -131,12 +140,29 @@ pub struct Settings {
     pub placement: String,
     /// The scheduler.
     pub scheduler: String,
-    /// When sections are initialised: `eager`.
+    /// When sections are initialised: `eager`, `deferred`, `on-demand`, `lazy`.
     pub policy: String,
     /// The page writer, or `limit` for the streaming fill.
     pub writer: String,
     /// Pages behind the struct pages: `system`, `4K`, `thp`, `hugetlb`.
     pub pages: String,
+}
+
+/// What a boot took: initialising struct pages, the first touch of their memory, and handing pages
+/// over to the allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Booted {
+    /// Until the first page could be allocated.
+    pub first_usable_ns: u64,
+    /// Until every struct page was written.
+    pub total_ns: u64,
+    /// The longest time for which one CPU did nothing else.
+    pub worst_stretch_ns: u64,
+    /// Sections written before the first page could be allocated.
+    pub sections_first: u64,
+    /// Sections written in all.
+    pub sections: u64,
 }
 
 /// What one node took.
@@ -231,6 +257,11 @@ impl Record {
         }
     }
 
+    /// What the run took: writing, or for a boot all of it; 0 where there was none.
+    pub fn time_ns(&self) -> u64 {
+        self.boot.map_or(self.write_ns, |boot| boot.total_ns)
+    }
+
     /// Bytes of struct pages that were written.
     pub fn bytes(&self) -> u64 {
         self.layout
@@ -260,6 +291,20 @@ impl Layout {
             sections: sections.count(),
             pages: sections.count() * sections.pages_per_section(),
             page_struct_bytes: u64::from(geometry.profile().struct_page_bytes),
+        }
+    }
+}
+
+impl Booted {
+    /// What the report of a boot says.
+    pub fn of(report: &PolicyReport) -> Self {
+        let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Self {
+            first_usable_ns: ns(report.first_usable),
+            total_ns: ns(report.total),
+            worst_stretch_ns: ns(report.worst_stretch),
+            sections_first: report.sections_first,
+            sections: report.sections,
         }
     }
 }

@@ -53,6 +53,11 @@ struct Run<'r> {
     map_ns: u64,
     fault_ns: u64,
     write_ns: u64,
+    first_usable_ns: Option<u64>,
+    total_ns: Option<u64>,
+    worst_stretch_ns: Option<u64>,
+    sections_first: Option<u64>,
+    traced: bool,
     llc_misses: Option<u64>,
     dtlb_store_misses: Option<u64>,
     remote_stores: Option<u64>,
@@ -103,6 +108,11 @@ impl Embedded {
                     map_ns: record.map_ns,
                     fault_ns: record.fault_ns,
                     write_ns: record.write_ns,
+                    first_usable_ns: record.boot.map(|boot| boot.first_usable_ns),
+                    total_ns: record.boot.map(|boot| boot.total_ns),
+                    worst_stretch_ns: record.boot.map(|boot| boot.worst_stretch_ns),
+                    sections_first: record.boot.map(|boot| boot.sections_first),
+                    traced: record.traced,
                     llc_misses: record.counters.llc_misses,
                     dtlb_store_misses: record.counters.dtlb_store_misses,
                     remote_stores: record.counters.remote_stores,
@@ -160,6 +170,26 @@ mod tests {
         assert_eq!(json["runs"].as_array().unwrap().len(), records.len());
         assert_eq!(json["runs"][8]["host_index"], 1);
         assert_eq!(json["runs"][8]["write_ns"], 1_000_000);
+    }
+
+    #[test]
+    fn what_boots_took_is_in_json_and_csv_and_empty_for_other_runs() {
+        let mut records = synthetic::boots(1, |_, _| [1e6, 4e6, 2e6]);
+        records.push(synthetic::record());
+        let data = Embedded::of(&records);
+        let json: serde_json::Value = serde_json::from_str(&data.json).unwrap();
+        assert_eq!(json["runs"][1]["first_usable_ns"], 1_000_000);
+        assert_eq!(json["runs"][1]["worst_stretch_ns"], 2_000_000);
+        assert!(json["runs"][3]["total_ns"].is_null());
+        let text: String = serde_json::from_str(&data.csv).unwrap();
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let names = reader.headers().unwrap().clone();
+        let total = names.iter().position(|name| name == "total_ns").unwrap();
+        let totals: Vec<String> = reader
+            .records()
+            .map(|line| line.unwrap()[total].to_owned())
+            .collect();
+        assert_eq!(totals, ["4000000", "4000000", "4000000", ""]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub struct Estimate {
     pub a_round: usize,
     /// Rounds.
     pub rounds: usize,
-    /// Stretches of a round: how often memory is placed and touched anew.
+    /// Stretches of a round: how often memory is placed and touched anew, or kinds of it are booted on.
     pub stretches: usize,
     /// Time for all of it.
     pub time: Duration,
@@ -91,6 +91,14 @@ fn with(
     let mut first = 0.0;
     for stretch in &runs.stretches {
         let bytes = bytes(stretch.machine);
+        if stretch.boots {
+            // each touches memory of its own as it writes it
+            for run in &stretch.contestants {
+                let threads = run.settings.threads as f64;
+                round += bytes / (rates.fault * threads.min(cpus)) + write(bytes, threads);
+            }
+            continue;
+        }
         let most = stretch
             .contestants
             .iter()
@@ -108,7 +116,10 @@ fn with(
     }
     let fills = fills().iter().filter(|fill| fill.is_available()).count();
     let largest = (0..machines.len()).map(bytes).fold(0.0, f64::max);
-    first += (fills * design.warm_up) as f64 * write(bytes(0), 1.0);
+    // fills are tried where there is a limit to choose
+    if runs.contestants().any(|run| run.writer.is_none()) {
+        first += (fills * design.warm_up) as f64 * write(bytes(0), 1.0);
+    }
     let rounds = match design.rounds {
         Rounds::Exactly(rounds) => rounds,
         within @ Rounds::Within(_) => within.resolve(Duration::from_secs_f64(round.min(1e9))),
@@ -147,7 +158,7 @@ fn probe() -> Rates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::design::{Pages, Threads};
+    use crate::design::{Pages, Policy, Threads};
     use crate::run::Conditions;
     use deferred_init::topology::synthetic;
     use deferred_init::workers::Pinning;
@@ -156,13 +167,9 @@ mod tests {
     fn estimated(design: &Design) -> Estimate {
         let topology = synthetic::parse("core:4").unwrap();
         let layout = machine::synthetic::even(machine::size::ByteSize(1 << 30), 1).unwrap();
-        let geometry = Geometry::new(
-            &layout.profile(),
-            &layout.memblock().unwrap(),
-            &layout.boot_options(),
-        )
-        .unwrap();
-        let machines = [Machine::new("x".into(), 1 << 30, geometry).unwrap()];
+        let (memblock, options) = (layout.memblock().unwrap(), layout.boot_options());
+        let geometry = Geometry::new(&layout.profile(), &memblock, &options).unwrap();
+        let machines = [Machine::new("x".into(), 1 << 30, geometry, memblock, options).unwrap()];
         let conditions = Conditions {
             pinning: Pinning::Off,
             ..Conditions::default()
@@ -195,6 +202,14 @@ mod tests {
             (ms(&twenty) / ms(&ten) - 2.0).abs() < 0.01,
             "{ten} {twenty}"
         );
+        let lazy = Design {
+            policies: vec![Policy::Lazy],
+            ..design(10)
+        };
+        let boots = estimated(&lazy);
+        assert_eq!(boots.runs, 40, "two writers, each beside an eager boot");
+        let all = boots.time.as_secs_f64() * 1e3;
+        assert!((all - 40.0 * (touch + 1.68)).abs() < 2.0, "{all} ms");
         let two = Design {
             pages: vec![Pages::System, Pages::Small],
             ..design(10)

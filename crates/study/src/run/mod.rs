@@ -4,6 +4,7 @@
 //! stood. What the system refuses (huge pages that are not there, a node that cannot be bound to) is
 //! recorded as refused, run by run, and the study goes on.
 
+mod boots;
 mod counters;
 mod estimate;
 mod limit;
@@ -14,12 +15,14 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use deferred_init::Topology;
 use deferred_init::engine::{CancelToken, Engine, EngineError, Outcome, Report, RunOptions};
 use deferred_init::plan::{Plan, PlanError};
+use deferred_init::policy::{BootError, BootOutcome};
 use deferred_init::workers::{Pinning, Spread, WorkerChoice};
+use memblock::Memblock;
 use memmap_core::limit::Fill;
 use memmap_core::writers::PageWriter;
-use memmap_core::{Geometry, MapError};
+use memmap_core::{BackingOptions, BootOptions, Geometry, HugePages, MapError};
 
-use crate::design::{CellsError, Contestant, Design, Planned, Runs};
+use crate::design::{CellsError, Contestant, Design, Pages, Planned, Runs};
 use crate::record::{
     Counters, Host, Key, Layout, NodeTime, Record, SCHEMA, SectionTime, Settings, WorkerTime,
 };
@@ -39,20 +42,32 @@ pub struct Machine {
     /// Its memory map.
     pub geometry: Geometry,
     plan: Plan,
+    // for boots, whose geometry is the policy's
+    memblock: Memblock,
+    options: BootOptions,
 }
 
 impl Machine {
-    /// A machine with `memory` bytes whose memory map is `geometry`.
+    /// A machine with `memory` bytes, which `memblock` has, and the memory map `geometry` under the boot
+    /// options `options`.
     ///
     /// # Errors
     /// [`PlanError`] where it cannot be planned.
-    pub fn new(source: String, memory: u64, geometry: Geometry) -> Result<Self, PlanError> {
+    pub fn new(
+        source: String,
+        memory: u64,
+        geometry: Geometry,
+        memblock: Memblock,
+        options: BootOptions,
+    ) -> Result<Self, PlanError> {
         let plan = Plan::new(&geometry)?;
         Ok(Self {
             source,
             memory,
             geometry,
             plan,
+            memblock,
+            options,
         })
     }
 }
@@ -68,7 +83,7 @@ pub struct Conditions {
     pub oversubscribe: bool,
     /// Whether hardware counters are read.
     pub counters: bool,
-    /// Whether spans of runs are kept meanwhile, which costs time; records say so.
+    /// Whether spans of runs are kept or printed meanwhile, which costs time; records say so.
     pub traced: bool,
 }
 
@@ -171,6 +186,22 @@ pub enum StudyError {
         settings: Box<Settings>,
         /// How it ended.
         outcome: Box<Outcome>,
+    },
+    /// A boot could not begin.
+    #[error("{settings}: {source}")]
+    Boot {
+        /// The boot.
+        settings: Box<Settings>,
+        /// Why not.
+        source: Box<BootError>,
+    },
+    /// A boot did not end well.
+    #[error("{settings}: {outcome}")]
+    Booting {
+        /// The boot.
+        settings: Box<Settings>,
+        /// How it ended.
+        outcome: Box<BootOutcome>,
     },
     /// The observer refused.
     #[error("the record of a run could not be kept: {0}")]
@@ -276,6 +307,18 @@ impl Runner<'_> {
 
     /// Carries one run out and records it; `false` where it was cancelled.
     fn one(&mut self, run: &Planned, observer: &mut dyn Observer) -> Result<bool, StudyError> {
+        if run.key.role.is_boot() {
+            // before it makes its own: memory may not hold two
+            self.world = None;
+            let Some(record) = self.boot(run)? else {
+                return Ok(false);
+            };
+            if let Some(why) = &record.refused {
+                self.tell(observer, &format!("refused: {}: {why}", record.settings));
+            }
+            observer.ran(record, None)?;
+            return Ok(true);
+        }
         if self.world.as_ref().is_none_or(|(at, _)| *at != run.stretch) {
             // before the next one is made: memory may not hold two
             self.world = None;
@@ -283,10 +326,7 @@ impl Runner<'_> {
                 return Ok(false);
             };
             for note in &world.notes {
-                if !self.told.contains(note) {
-                    observer.note(note);
-                    self.told.push(note.clone());
-                }
+                self.tell(observer, note);
             }
             self.world = Some((run.stretch, world));
         }
@@ -328,6 +368,14 @@ impl Runner<'_> {
         Ok(true)
     }
 
+    /// Tells a person, once.
+    fn tell(&mut self, observer: &mut dyn Observer, note: &str) {
+        if !self.told.iter().any(|told| told == note) {
+            observer.note(note);
+            self.told.push(note.to_owned());
+        }
+    }
+
     /// What is known of a run before it begins.
     fn record(&self, run: &Planned) -> Record {
         let machine = &self.machines[self.runs.stretches[run.stretch].machine];
@@ -349,6 +397,7 @@ impl Runner<'_> {
             fault_ns: world.map_or(0, |world| nanoseconds(world.faulted)),
             huge_bytes: world.and_then(|world| world.huge_bytes),
             write_ns: 0,
+            boot: None,
             nodes: Vec::new(),
             workers: Vec::new(),
             sections: Vec::new(),
@@ -399,6 +448,18 @@ impl Runner<'_> {
             }),
         }
     }
+}
+
+/// How memory for struct pages is asked for.
+fn backing(pages: Pages) -> BackingOptions {
+    let mut options = BackingOptions::default();
+    options.huge_pages = match pages {
+        Pages::System => HugePages::System,
+        Pages::Small => HugePages::Never,
+        Pages::Transparent => HugePages::Always,
+        Pages::Hugetlb => HugePages::Reserved,
+    };
+    options
 }
 
 /// A page writer by the name of a fill.

@@ -6,7 +6,7 @@ use deferred_init::engine::{EngineError, Outcome, Placement, RunOptions};
 use deferred_init::workers::WorkerChoice;
 use memblock::NodeId;
 use memmap_core::limit::{self, Fill};
-use memmap_core::{BackingOptions, HugePages, MapError, MemoryMap};
+use memmap_core::{MapError, MemoryMap};
 use sys::MemoryPolicy;
 
 use super::limit::LimitWriter;
@@ -65,13 +65,7 @@ impl Runner<'_> {
     pub(super) fn make(&mut self, at: usize) -> Result<Option<World>, StudyError> {
         let stretch = &self.runs.stretches[at];
         let machine = &self.machines[stretch.machine];
-        let mut options = BackingOptions::default();
-        options.huge_pages = match stretch.pages {
-            Pages::System => HugePages::System,
-            Pages::Small => HugePages::Never,
-            Pages::Transparent => HugePages::Always,
-            Pages::Hugetlb => HugePages::Reserved,
-        };
+        let options = super::backing(stretch.pages);
         let began = Instant::now();
         let map = match MemoryMap::new(machine.geometry.clone(), options) {
             Ok(map) => map,

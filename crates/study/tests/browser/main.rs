@@ -188,6 +188,92 @@ fn hosts_stand_beside_each_other_and_matrices_show_every_pair() {
 }
 
 #[test]
+fn boots_by_policy_and_effects_between_studies_are_those_of_the_records() {
+    type Of = fn(study::record::Booted) -> u64;
+    let waits = |settings: &study::record::Settings, round: u64| {
+        let noise = 1.0 + (round * 37 % 11) as f64 / 200.0;
+        match settings.policy.as_str() {
+            "eager" => [20e6, 20e6, 20e6],
+            "deferred" => [5e6, 12e6, 5e6],
+            _ => [0.25e6, 30e6, 1e6],
+        }
+        .map(|ns| ns * noise)
+    };
+    let a = synthetic::boots(61, waits);
+    let mut b = synthetic::boots(61, |settings, round| {
+        waits(settings, round).map(|ns| ns * 1.5)
+    });
+    for record in &mut b {
+        record.host.name = "other".into();
+    }
+    let Some(opened) = open(
+        "boots",
+        &[a.clone(), b.clone()].concat(),
+        &Options::default(),
+    ) else {
+        return;
+    };
+    assert_eq!(opened.console, [""; 0]);
+    let dom = Html::parse_document(&opened.dom);
+    let ms = |records: &[Record], policy: &str, of: Of| {
+        let own = records
+            .iter()
+            .filter(|record| record.settings.policy == policy);
+        median(
+            own.map(|record| of(record.boot.unwrap()) as f64 / 1e6)
+                .collect(),
+        )
+    };
+    let figures: [(&str, Of); 3] = [
+        ("first usable", |boot| boot.first_usable_ns),
+        ("total", |boot| boot.total_ns),
+        ("worst stretch", |boot| boot.worst_stretch_ns),
+    ];
+    for (section, records) in [("#boots-0", &a), ("#boots-1", &b)] {
+        for (plot, (name, of)) in figures.iter().enumerate() {
+            let shown = select(&dom, &format!("{section} td[data-figure='{name}']"));
+            assert_eq!(shown.len(), 3, "{section} {name}");
+            let drawn = select(&dom, &format!("{section} svg.plot"))[plot];
+            for cell in shown {
+                let policy = cell.attr("data-series").unwrap();
+                let expected = ms(records, policy, *of);
+                let value: f64 = cell.attr("data-value").unwrap().parse().unwrap();
+                assert!((value / expected - 1.0).abs() < 1e-9, "{name} {policy}");
+                let text: String = cell.text().collect();
+                assert_eq!(text, format!("{expected:.2}"));
+                let hits = format!("circle.hit[data-series='{policy}']");
+                let hit = drawn
+                    .select(&Selector::parse(&hits).unwrap())
+                    .next()
+                    .unwrap();
+                let value: f64 = hit.attr("data-y").unwrap().parse().unwrap();
+                assert!((value / expected - 1.0).abs() < 1e-9, "{name} {policy}");
+            }
+        }
+        let of_eager: Vec<f64> = select(&dom, &format!("{section} td[data-figure=of-eager]"))
+            .iter()
+            .filter_map(|cell| cell.attr("data-value")?.parse().ok())
+            .collect();
+        let expected = [0.25, 0.6, 0.25, 0.0125, 1.5, 0.05];
+        assert_eq!(of_eager.len(), expected.len());
+        for (value, expected) in of_eager.iter().zip(expected) {
+            assert!((value / expected - 1.0).abs() < 1e-6, "{value} {expected}");
+        }
+    }
+    let effects = select(&dom, "#against td[data-figure=effect]");
+    assert_eq!(effects.len(), 2 * 3, "two policies, three waits");
+    for effect in effects {
+        let value: f64 = effect.attr("data-value").unwrap().parse().unwrap();
+        assert!((value - 1.5).abs() < 1e-3, "{value}");
+    }
+    let said: String = select(&dom, "#summary")[0].text().collect();
+    assert!(
+        said.contains("other (B) against made-up (A): Of 6 figures"),
+        "{said}"
+    );
+}
+
+#[test]
 fn names_of_hosts_and_files_are_words_and_never_markup() {
     let hostile = "</script></style><img src=x onerror=alert(1)><script>alert(2)</script>\"'&";
     let mut records = made_up::scaling(hostile, 8);

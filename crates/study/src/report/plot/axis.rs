@@ -44,7 +44,9 @@ impl Axis {
         }
         // at least a factor of two, so that noise does not fill the plot
         let middle = (least * most).sqrt();
-        let reach = (most / least).sqrt().max(2.0_f64.sqrt()) * 1.08;
+        let reach = (most / least).sqrt().max(2.0_f64.sqrt());
+        // room in parts of the axis, or what lies at its end is drawn on its edge
+        let reach = (reach * 1.08).max(reach.powf(1.12));
         Self::Log {
             from: middle / reach,
             to: middle * reach,

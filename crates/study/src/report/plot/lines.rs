@@ -78,7 +78,10 @@ impl Lines<'_> {
             })
         };
         let y = match self.scale {
-            Scale::Log => Axis::log(measured()),
+            Scale::Log => {
+                let curves = self.curves.iter().flat_map(|curve| &curve.points);
+                Axis::log(measured().chain(curves.map(|point| point.1)))
+            }
             Scale::Linear => {
                 let curves = self.curves.iter().flat_map(|curve| &curve.points);
                 // an ideal far above everything must not squeeze what was measured

@@ -12,6 +12,7 @@ use super::host::{bytes, count};
 use crate::analysis::{Against, Analysis, Cell};
 use crate::judge::MIN_ROUNDS;
 use crate::record::{Layout, Role, Settings};
+use crate::summary::writer_rank;
 
 /// A figure with its 95 % interval, where there is one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -101,7 +102,7 @@ fn group(
         .filter_map(|cell| row(analysis, cell))
         .collect();
     rows.sort_by(|one, other| {
-        let order = |row: &Row| (row.threads, !row.limit);
+        let order = |row: &Row| (row.threads, !row.limit, writer_rank(&row.series));
         (order(one), &one.series).cmp(&(order(other), &other.series))
     });
     let (memory, settings) = of;

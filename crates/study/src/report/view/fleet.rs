@@ -1,7 +1,8 @@
 //! Several hosts beside each other.
 //!
 //! Hosts are different machines that ran at different times: their runs are no pairs, so figures
-//! stand beside each other with their own intervals, and nothing is divided.
+//! stand beside each other with their own intervals. Ratios are for [`super::pairs`], which resamples
+//! both sides.
 
 use super::super::plot::canvas::Marker;
 use super::super::plot::ink::Ink;
@@ -93,8 +94,8 @@ pub(super) fn comparison(members: &[Member<'_>]) -> Option<Comparison> {
     });
     Some(Comparison {
         words: vec![format!(
-            "{} hosts, page writer {writer}. Their runs are not paired: what differs between hosts is everything \
-             that differs between them, so no ratio is given.",
+            "{} hosts or studies, page writer {writer}. Their runs are not paired, and what differs between them is \
+             everything that differs between the machines.",
             members.len()
         )],
         about: format!("bytes of struct pages, {writer}"),

@@ -2,18 +2,24 @@
 //!
 //! Made of records once; the page only lays it out.
 
+mod boots;
 mod figures;
 mod fleet;
 mod host;
 mod models;
 mod nodes;
+mod pairs;
 mod warnings;
 mod work;
 
+pub(super) use boots::{BootGroup, BootView, about};
 pub(super) use figures::{Figure, Group, Row};
 pub(super) use host::HostView;
 pub(super) use models::ModelView;
+pub(super) use pairs::{EffectRow, Pair};
 pub(super) use work::Work;
+
+use std::collections::HashMap;
 
 use fleet::Member;
 
@@ -23,7 +29,7 @@ use super::plot::lines::Series;
 use super::plot::runs::{Dot, thin};
 use crate::analysis::Analysis;
 use crate::judge::Rule;
-use crate::record::{Host, Layout, Record, Role};
+use crate::record::{Host, Key, Layout, Record, Role};
 use crate::stats::{self, Described};
 
 /// Everything that a page shows.
@@ -37,7 +43,9 @@ pub(super) struct View {
     pub(super) summary: Vec<String>,
     pub(super) warnings: Vec<String>,
     pub(super) groups: Vec<Group>,
+    pub(super) boots: Vec<BootGroup>,
     pub(super) comparison: Option<Comparison>,
+    pub(super) pairs: Vec<Pair>,
     pub(super) models: Vec<ModelView>,
     pub(super) matrices: Vec<Matrix>,
     pub(super) timelines: Vec<Work>,
@@ -118,6 +126,8 @@ impl View {
                 analysis,
                 groups,
             ));
+            view.boots
+                .extend(boots::groups(&host.name, analysis, &layouts(&host.records)));
             view.models.extend(ModelView::of(&host.records, &host.name));
             view.timelines.extend(Work::of(&host.records, &host.name));
             let (dots, left) = thin(dots(&host.records));
@@ -142,6 +152,15 @@ impl View {
             })
             .collect();
         view.comparison = fleet::comparison(&members);
+        if let Some((first, others)) = hosts.split_first() {
+            let named = |host: &HostRecords<'_>| pairs::one(first, host);
+            view.pairs = others.iter().map(named).collect();
+            let said = view.pairs.iter().map(|pair| {
+                let words = &pair.words;
+                format!("{} (B) against {} (A): {words}", pair.b, pair.a)
+            });
+            view.summary.extend(said);
+        }
         view.method = method(records);
         view.groups = groups.into_iter().flatten().collect();
         view
@@ -150,29 +169,45 @@ impl View {
 
 /// A study on a host, and its records in the order in which they were made.
 struct HostRecords<'r> {
-    /// The host's name, with the study where the host has several.
+    /// The host's name, with the study where the host has several, and a number where it has one study
+    /// several times.
     name: String,
     host: &'r Host,
     records: Vec<Record>,
+    // where each run's record is
+    runs: HashMap<Key, usize>,
 }
 
-/// By the order of their first records.
+/// By the order of their first records. A study that was done twice on a host, such as before and after
+/// a change, is two: that begins with the first run of which there is another record already.
 fn hosts(records: &[Record]) -> Vec<HostRecords<'_>> {
     let mut hosts: Vec<HostRecords<'_>> = Vec::new();
     for record in records {
         let same = |known: &HostRecords<'_>| {
-            let key = |record: &Record| {
+            let study = |record: &Record| {
                 (
                     record.host.name.clone(),
                     record.design.clone(),
                     record.study.clone(),
+                    record.host.commit.clone(),
                 )
             };
-            key(&known.records[0]) == key(record)
+            study(&known.records[0]) == study(record)
         };
-        match hosts.iter_mut().rev().find(|known| same(known)) {
-            Some(known) => known.records.push(record.clone()),
+        let known = hosts.iter_mut().rev().find(|known| same(known));
+        let known = known.filter(|known| match known.runs.get(&record.key()) {
+            Some(at) => known.records[*at] == *record,
+            None => true,
+        });
+        match known {
+            // a file that was given twice adds nothing
+            Some(known) if known.runs.contains_key(&record.key()) => {}
+            Some(known) => {
+                known.runs.insert(record.key(), known.records.len());
+                known.records.push(record.clone());
+            }
             None => hosts.push(HostRecords {
+                runs: HashMap::from([(record.key(), 0)]),
                 name: match record.host.name.as_str() {
                     "" => "host".to_owned(),
                     name => name.to_owned(),
@@ -186,6 +221,16 @@ fn hosts(records: &[Record]) -> Vec<HostRecords<'_>> {
     for host in &mut hosts {
         if names.iter().filter(|name| **name == host.name).count() > 1 {
             host.name = format!("{} ({})", host.name, host.records[0].study);
+        }
+    }
+    let names: Vec<String> = hosts.iter().map(|host| host.name.clone()).collect();
+    for (at, host) in hosts.iter_mut().enumerate() {
+        let before = names[..at]
+            .iter()
+            .filter(|name| **name == names[at])
+            .count();
+        if names.iter().filter(|name| **name == names[at]).count() > 1 {
+            host.name = format!("{} #{}", names[at], before + 1);
         }
         host.records
             .sort_by_key(|record| (record.session, record.round, record.place, record.began_ms));
@@ -243,7 +288,7 @@ fn dots(records: &[Record]) -> Vec<Dot> {
             .collect();
         let times: Vec<f64> = members
             .iter()
-            .map(|at| records[*at].write_ns as f64)
+            .map(|at| records[*at].time_ns() as f64)
             .collect();
         let Some(median) = stats::median(&times).filter(|median| *median > 0.0) else {
             continue;
@@ -251,7 +296,7 @@ fn dots(records: &[Record]) -> Vec<Dot> {
         let far =
             Described::of(&times, &Rule::default()).map_or_else(Vec::new, |told| told.outliers);
         let ink = match records[first].role {
-            Role::Limit | Role::MatrixLimit => Ink::Limit,
+            Role::Limit | Role::MatrixLimit | Role::BootReference => Ink::Limit,
             _ => {
                 place += 1;
                 Ink::Series(place - 1)
@@ -261,7 +306,11 @@ fn dots(records: &[Record]) -> Vec<Dot> {
             seen[at] = true;
             dots[at] = Some(Dot {
                 name: format!(
-                    "{} {}, {}",
+                    "{}{} {}, {}",
+                    match records[at].role.is_boot() {
+                        true => format!("{} ", records[at].settings.policy),
+                        false => String::new(),
+                    },
                     records[at].role.name(),
                     records[at].settings.writer,
                     host::count(records[at].settings.threads, "thread")
@@ -303,13 +352,22 @@ fn method(records: &[Record]) -> Vec<String> {
             .to_owned(),
         format!(
             "Intervals are 95 % bootstrap intervals of the median and take at least {} rounds; the summary claims a \
-             difference only where the whole interval lies beyond the 2 % by which identical code differs.",
+             difference only where the whole interval of the ratio lies on one side of 1. Identical code may differ \
+             by up to 2 % all the same.",
             crate::judge::MIN_ROUNDS
         ),
         "Efficiency is speed-up over the ratio of threads. GB/s are bytes of struct pages, not traffic: ordinary \
          stores read each line before they write it."
             .to_owned(),
     ];
+    if records.iter().any(|record| record.boot.is_some()) {
+        method.push(
+            "A boot makes a memory map of its own and touches its memory as it writes it, so its times are not to be \
+             put beside those of runs on memory that was touched before. It is held against the eager boot of its own \
+             round, which one CPU does alone."
+                .to_owned(),
+        );
+    }
     if sessions > 1 {
         method.push(format!(
             "The study was interrupted and went on; its records are of {}.",

@@ -70,15 +70,20 @@ impl Work {
                 })
             })
             .collect();
+        let most = pieces.iter().map(|piece| piece.sections).max().unwrap_or(1);
+        let piece = match most {
+            1 => "a section".to_owned(),
+            _ => format!("up to {most} sections, which were written in one go"),
+        };
         let before = pieces.len();
         let bars = thin(pieces, BARS);
         let mut note = format!(
-            "{}; each bar is a piece of work, gaps are time between pieces",
+            "{}; each bar is {piece}, gaps are time between them",
             record.settings
         );
         if bars.len() < before {
             note.push_str(&format!(
-                "; {before} pieces are drawn as {} bars, neighbours as one",
+                "; {before} of them are drawn as {} bars, neighbours as one",
                 bars.len()
             ));
         }

@@ -4,6 +4,9 @@
 //! style sheet, script and plots go in as they are. The page forbids itself every request
 //! (`Content-Security-Policy`), so whatever would need a network shows as an error in the console.
 
+mod beside;
+mod boots;
+
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::data::Embedded;
@@ -15,8 +18,8 @@ use super::plot::runs::Runs;
 use super::plot::timeline::Timeline;
 use super::view::{Figure, Group, HostView, Matrix, Row, View, Work};
 
-const STYLE: &str = include_str!("style.css");
-const SCRIPT: &str = include_str!("script.js");
+const STYLE: &str = include_str!("../style.css");
+const SCRIPT: &str = include_str!("../script.js");
 
 /// Nothing is loaded; what is inline is ours.
 const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; \
@@ -34,9 +37,13 @@ pub(super) fn page(view: &View, data: &Embedded) -> Result<String, PlotError> {
         }
         main {
             (summary(view))
-            (comparison(view)?)
+            (beside::hosts(view)?)
+            (beside::pairs(view))
             @for (at, group) in view.groups.iter().enumerate() {
                 (figures(group, at)?)
+            }
+            @for (at, group) in view.boots.iter().enumerate() {
+                (boots::group(group, at)?)
             }
             (models(view)?)
             (matrices(view)?)
@@ -83,8 +90,14 @@ fn sections(view: &View) -> Vec<(String, &'static str)> {
     if view.comparison.is_some() {
         sections.push(("hosts-compared".into(), "Hosts compared"));
     }
+    if !view.pairs.is_empty() {
+        sections.push(("against".into(), "A against B"));
+    }
     if !view.groups.is_empty() {
         sections.push(("figures-0".into(), "Figures"));
+    }
+    if !view.boots.is_empty() {
+        sections.push(("boots-0".into(), "Boots"));
     }
     let others = [
         (!view.models.is_empty(), "models", "Models"),
@@ -247,40 +260,6 @@ fn table(group: &Group) -> Markup {
             } }
         } }
     }
-}
-
-fn comparison(view: &View) -> Result<Markup, PlotError> {
-    let Some(comparison) = &view.comparison else {
-        return Ok(html! {});
-    };
-    Ok(html! {
-        section #hosts-compared {
-            h2 { "Hosts compared" }
-            @for line in &comparison.words { p { (line) } }
-            ul.legend { @for series in &comparison.rate {
-                li { b class=(class(series.ink)) aria-hidden="true" { (series.marker.sign()) } (series.name) }
-            } }
-            div.plots {
-                figure {
-                    figcaption { "Rate" span { (comparison.about) } }
-                    (Lines { about: "Rate of each host against the number of threads", y: "GB/s", unit: " GB/s", scale: Scale::Linear, series: &comparison.rate, curves: &[] }.draw()?)
-                }
-                figure {
-                    figcaption { "Of limit" span { "the rate over each host's own streaming limit" } }
-                    (Lines { about: "Rate over the streaming limit of each host against the number of threads", y: "of limit", unit: "", scale: Scale::Linear, series: &comparison.of_limit, curves: &[] }.draw()?)
-                }
-            }
-            div.scroll { table {
-                caption { "with the most threads of each host; 95 % intervals in brackets where there are enough rounds" }
-                thead { tr { @for (at, name) in comparison.columns.iter().enumerate() {
-                    th.l[at < comparison.left] { (name) }
-                } } }
-                tbody { @for row in &comparison.rows { tr { @for (at, cell) in row.iter().enumerate() {
-                    td.l[at < comparison.left] { (cell) }
-                } } } }
-            } }
-        }
-    })
 }
 
 fn models(view: &View) -> Result<Markup, PlotError> {
