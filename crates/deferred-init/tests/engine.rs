@@ -2,6 +2,7 @@
 //! wrong where something did.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, mpsc};
 
 use deferred_init::engine::{
     CancelToken, Engine, EngineError, FaultPhase, Outcome, Placement, Report, RunOptions,
@@ -14,8 +15,8 @@ use deferred_init::workers::{ChooseError, CrewError, Pinning, WorkerChoice};
 use memblock::{Behaviour, Memblock, MemblockFlags, NodeId, PhysAddr, PhysRange};
 use memmap_core::writers::{self, PageWriter};
 use memmap_core::{
-    BackingKind, BackingOptions, BootOptions, Geometry, KernelVersion, MemoryMap, PageImage,
-    Profile,
+    BackingKind, BackingOptions, BootOptions, Geometry, HugePages, KernelVersion, MemoryMap,
+    PageImage, Profile, SectionNr,
 };
 use proptest::prelude::*;
 use sys::Call;
@@ -282,6 +283,109 @@ fn memory_that_cannot_be_had_ends_the_run_before_anything_is_written() {
         assert_eq!(report.total().sections, 0);
     }
     assert_eq!(run(&engine, &map, &options).outcome, Outcome::Complete);
+}
+
+/// Holds the section that it was called for until it is let go, and has not touched it.
+#[derive(Debug)]
+struct Holds {
+    holds: mpsc::Sender<()>,
+    until: Mutex<mpsc::Receiver<()>>,
+}
+
+impl PageWriter for Holds {
+    fn name(&self) -> &'static str {
+        "holds"
+    }
+
+    fn write(&self, image: &PageImage, pages: &mut [u64]) {
+        self.holds.send(()).unwrap();
+        self.until.lock().unwrap().recv().unwrap();
+        template().write(image, pages);
+    }
+}
+
+#[test]
+fn on_a_kernel_that_cannot_populate_a_run_touches_no_section_that_another_one_writes() {
+    let geometry = machine(&[(0, 1024, 0)], &[]);
+    let engine = Engine::new(synthetic::parse("numa(memory=1G) core:2").unwrap());
+    let mut map = {
+        let mut options = BackingOptions::default();
+        options.kind = BackingKind::Mapped;
+        options.huge_pages = HugePages::Never;
+        MemoryMap::new(geometry.clone(), options).unwrap()
+    };
+    let there = |map: &MemoryMap, section: u64| -> Option<usize> {
+        let range = map.mapping_range(SectionNr(section)).unwrap();
+        let pages: Vec<usize> = range.step_by(sys::page_size()).collect();
+        match map.mapping().unwrap().page_nodes(&pages) {
+            Ok(nodes) => Some(
+                nodes
+                    .iter()
+                    .filter(|node| matches!(node, sys::PageNode::On(_)))
+                    .count(),
+            ),
+            Err(error) => {
+                eprintln!("SKIPPED: {error}");
+                None
+            }
+        }
+    };
+    let (holds, held) = mpsc::channel();
+    let (go, until) = mpsc::channel();
+    let writer = Holds {
+        holds,
+        until: Mutex::new(until),
+    };
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| {
+            let mut claim = map.claim(SectionNr(3)).unwrap();
+            claim.write(&writer);
+            claim.publish();
+        });
+        held.recv().unwrap();
+        let mut options = RunOptions::new(template());
+        options.workers = unpinned(2);
+        let faults = Faults::new().fail_from(Call::Madvise, 1, 22);
+        let faulty = faults.enter();
+        let report = run(&engine, &map, &options);
+        drop(faulty);
+        let (seen, next) = (there(&map, 3), there(&map, 4));
+        // whatever was found, the other thread must end
+        go.send(()).unwrap();
+        first.join().unwrap();
+        assert!(faults.calls(Call::Madvise) > 0, "the call was tried");
+        assert_eq!(report.outcome, Outcome::Complete, "{report}");
+        assert_eq!((report.total().sections, report.skipped), (7, 1));
+        if let (Some(seen), Some(next)) = (seen, next) {
+            assert_eq!(seen, 0, "the section of the other thread was touched");
+            assert!(next > 0);
+        }
+    });
+    engine.release_workers();
+    assert_eq!(bytes_of(&mut map), Some(plain(&geometry)));
+}
+
+#[test]
+fn a_report_says_why_a_map_lies_on_the_heap() {
+    let geometry = machine(&[(0, 256, 0)], &[]);
+    let engine = Engine::new(synthetic::parse("numa(memory=1G) core:2").unwrap());
+    let report_of = |kind| {
+        let map = map(&geometry, kind);
+        let mut options = RunOptions::new(template());
+        options.workers = unpinned(1);
+        run(&engine, &map, &options)
+    };
+    let faults = Faults::new().fail(Call::Mmap, 1, 12);
+    let scope = faults.enter();
+    let instead = report_of(BackingKind::Auto);
+    drop(scope);
+    engine.release_workers();
+    let why = "struct pages lie on the heap, a section at a time, since one address range is not";
+    assert!(instead.to_string().contains(why), "{instead}");
+    for kind in [BackingKind::Auto, BackingKind::Heap] {
+        let chosen = report_of(kind);
+        assert!(!chosen.to_string().contains("heap"), "{chosen}");
+    }
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn seats(topology: &Topology, threads: Option<usize>) -> Vec<Seat> {
 fn visits(
     scheduler: &dyn Scheduler,
     crew: &Crew,
-    work: &Work,
+    work: &Work<'_>,
     until: u64,
 ) -> (Vec<(u64, usize)>, Tally) {
     let seen = Mutex::new(Vec::new());

@@ -70,7 +70,8 @@ mod report;
 pub mod writers;
 
 pub use backing::{
-    AddressSpace, BackingKind, BackingOptions, HugePages, MapError, POISON, SectionState,
+    AddressSpace, BackingChoice, BackingKind, BackingOptions, HugePages, MapError, NoAddressRange,
+    POISON, SectionState,
 };
 pub use flags::{DecodedFlags, Field, FlagsInputs, FlagsLayout, PageFlag, PageFlagNumbers};
 pub use geometry::{

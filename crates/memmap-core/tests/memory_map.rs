@@ -4,9 +4,9 @@ mod support;
 
 use memblock::{MemblockFlags, Pfn};
 use memmap_core::{
-    AddressSpace, Arch, BackingKind, BackingOptions, ClaimError, KernelConfig, KernelVersion,
-    MapError, MemoryMap, MemoryModel, PageImage, Profile, ReadError, SectionNr, SectionState,
-    StructPageSize, Violation, writers,
+    AddressSpace, Arch, BackingChoice, BackingKind, BackingOptions, ClaimError, HugePages,
+    KernelConfig, KernelVersion, MapError, MemoryMap, MemoryModel, NoAddressRange, PageImage,
+    Profile, ReadError, SectionNr, SectionState, StructPageSize, Violation, writers,
 };
 use support::*;
 
@@ -473,6 +473,10 @@ fn too_little_memory_and_too_long_spans_are_said_with_both_numbers() {
         let map = MemoryMap::new(Layout::of(&far).under(&profile), options(kind)).expect("it fits");
         write_all(&map, "template");
         assert!(map.check().is_clean());
+        let said = map.backing().to_string();
+        assert!(said.starts_with("the heap, a section at a time"), "{said}");
+        let why = format!("since one address range is not to be had: {error}");
+        assert_eq!(said.contains(&why), kind == BackingKind::Auto, "{said}");
     }
     let mut flat = Profile::amd64(KernelVersion::V6_12).config().clone();
     flat.memory_model = MemoryModel::Flat;
@@ -510,5 +514,54 @@ fn a_system_that_refuses_memory_leaves_nothing_behind() {
             "{error:?}"
         );
     }
-    assert!(MemoryMap::new(geometry(), options(BackingKind::Mapped)).is_ok());
+    let mapped = MemoryMap::new(geometry(), options(BackingKind::Mapped)).expect("it fits");
+    assert_eq!(*mapped.backing(), BackingChoice::Mapped);
+    // who leaves the choice to us gets the heap, and is told why
+    let faults = sys::seam::Faults::new().fail(sys::Call::Mmap, 1, 12);
+    let scope = faults.enter();
+    let map = MemoryMap::new(geometry(), options(BackingKind::Auto)).expect("it fits");
+    drop(scope);
+    let BackingChoice::HeapInstead(NoAddressRange::Refused(MapError::System { source, .. })) =
+        map.backing()
+    else {
+        panic!("{:?}", map.backing());
+    };
+    assert_eq!(source.call(), Some(sys::Call::Mmap));
+    let said = map.backing().to_string();
+    assert!(said.contains(&source.to_string()), "{said}");
+}
+
+#[test]
+fn on_a_kernel_that_cannot_populate_a_claim_touches_its_own_section_and_changes_nothing() {
+    let mut options = BackingOptions::default();
+    options.kind = BackingKind::Mapped;
+    options.huge_pages = HugePages::Never;
+    let geometry = Layout::of(&[(0, 0x100, 0x1_0000)]).amd64(KernelVersion::V6_12);
+    let map = MemoryMap::new(geometry, options).expect("it fits");
+    let mapping = map.mapping().expect("it is mapped");
+    let there = |section| {
+        let range = map.mapping_range(SectionNr(section)).expect("it is there");
+        let pages: Vec<usize> = range.step_by(sys::page_size()).collect();
+        let nodes = mapping.page_nodes(&pages)?;
+        let there = nodes
+            .iter()
+            .filter(|node| matches!(node, sys::PageNode::On(_)));
+        Ok::<_, sys::SysError>((there.count(), pages.len()))
+    };
+    let mut claim = map.claim(SectionNr(1)).expect("it is pending");
+    let pfns = claim.pfns();
+    claim.struct_pages_mut(pfns).expect("its own")[0] = 7;
+    let faults = sys::seam::Faults::new().fail_from(sys::Call::Madvise, 1, 22);
+    let scope = faults.enter();
+    claim.populate().expect("there is memory");
+    drop(scope);
+    assert_eq!(faults.calls(sys::Call::Madvise), 1);
+    assert_eq!(claim.struct_pages_mut(pfns).expect("its own")[0], 7);
+    match (there(0), there(1)) {
+        (Ok(other), Ok((own, all))) => {
+            assert_eq!(other.0, 0, "nobody touched the section before");
+            assert_eq!(own, all);
+        }
+        (Err(error), _) | (_, Err(error)) => eprintln!("SKIPPED: {error}"),
+    }
 }

@@ -13,7 +13,7 @@
 //! ```
 //! let mut map = sys::Mapping::reserve(1 << 20)?;
 //! map.commit(0..4096)?;
-//! map.populate(0..4096)?;
+//! map.fault_in(0..4096)?;
 //! assert_eq!(map.len(), 1 << 20);
 //! # Ok::<(), sys::SysError>(())
 //! ```
@@ -43,7 +43,7 @@ pub use error::{Args, Call, Errno, SysError};
 pub use file::append_record;
 pub use host::{HostDescription, huge_page_size, page_size};
 pub use kernel_log::kernel_log;
-pub use mapping::{HugePages, Mapping};
+pub use mapping::{HugePages, Mapping, Populated, touch};
 pub use mapping_count::{MappingCount, mapping_count, mapping_count_under};
 pub use memory::{AvailableMemory, MemoryBound, available_memory, available_memory_under};
 pub use numa::{MemoryPolicy, PageNode};

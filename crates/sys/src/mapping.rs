@@ -1,13 +1,12 @@
 //! A stretch of private, anonymous address space.
 //!
 //! It is reserved first (nothing may touch it), then committed piece by piece (readable and
-//! writable, zero, without a page behind it), then populated: by touching it, or by
-//! [`populate`](Mapping::populate), so that mapping and faulting can be timed apart. The address
+//! writable, zero, without a page behind it), then populated: by [`populate`](Mapping::populate), or by
+//! touching it with the right to write it, so that mapping and faulting can be timed apart. The address
 //! space is given back on drop.
 
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Args, Call, SysError};
@@ -23,6 +22,35 @@ pub enum HugePages {
     Always,
     /// Forbidden.
     Never,
+}
+
+/// Whether [`Mapping::populate`] put pages behind its range.
+#[must_use = "without the call there is nothing behind the range yet"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Populated {
+    /// They are there.
+    Done,
+    /// This kernel has no call for it: touch them with the right to write them.
+    NoSuchCall,
+}
+
+/// Touches every page that `words` lie on, contents unchanged.
+///
+/// Where they begin or end within a page, what others have on that page is not touched.
+pub fn touch(words: &mut [u64]) {
+    let step = page_size() / size_of::<u64>();
+    let last = words.len().saturating_sub(1);
+    for at in (0..words.len()).step_by(step).chain([last]) {
+        if let Some(word) = words.get_mut(at) {
+            let word: *mut u64 = word;
+            // A write of an unchanged value that the compiler knows to be one becomes a read, and a
+            // read gets the shared zero page: hence volatile.
+            // SAFETY: the word is borrowed for writing.
+            let old = unsafe { word.read_volatile() };
+            // SAFETY: as above.
+            unsafe { word.write_volatile(old) };
+        }
+    }
 }
 
 /// Private anonymous address space; unmapped on drop.
@@ -42,7 +70,7 @@ pub struct Mapping {
 }
 
 // SAFETY: 1. the memory belongs to this value alone and stays where it is; 2. no method reads or
-// writes it but by atomics (`touch`); 3. whoever uses the pointer says that it does so without a race.
+// writes it through a shared reference; 3. whoever uses the pointer says that it does so without a race.
 unsafe impl Send for Mapping {}
 // SAFETY: as for Send; what changes through `&self` is behind the mutex.
 unsafe impl Sync for Mapping {}
@@ -217,16 +245,18 @@ impl Mapping {
         }
     }
 
-    /// Puts a page behind every address of the committed bytes `[start, end)`, contents unchanged.
+    /// Puts a page behind every address of the committed bytes `[start, end)`, contents unchanged, by
+    /// the system's own call; others may write there meanwhile.
     ///
-    /// By one call where the kernel has it (5.14), else by touching every page.
+    /// A kernel before 5.14 has no such call: nothing is done then, and whoever may write these bytes
+    /// touches them ([`fault_in`](Self::fault_in) does, for who has the mapping alone).
     ///
     /// # Errors
     /// [`SysError::BadRange`]; [`SysError::NotCommitted`]; [`SysError::Refused`] where memory is short.
     #[doc(alias = "MADV_POPULATE_WRITE")]
-    pub fn populate(&self, range: Range<usize>) -> Result<(), SysError> {
+    pub fn populate(&self, range: Range<usize>) -> Result<Populated, SysError> {
         if self.address(&range)? == 0 {
-            return Ok(());
+            return Ok(Populated::Done);
         }
         if !self.is_committed(&range) {
             return Err(SysError::NotCommitted {
@@ -239,31 +269,24 @@ impl Mapping {
             tries += 1;
             match self.advise(&range, libc::MADV_POPULATE_WRITE) {
                 Err(error) => match error.errno().map(|errno| errno.0) {
-                    Some(libc::EINVAL) => {
-                        self.touch(&range);
-                        return Ok(());
-                    }
+                    Some(libc::EINVAL) => return Ok(Populated::NoSuchCall),
                     Some(libc::EINTR | libc::EAGAIN) if tries < MOST_TRIES => {}
                     _ => return Err(error),
                 },
-                Ok(()) => return Ok(()),
+                Ok(()) => return Ok(Populated::Done),
             }
         }
     }
 
-    /// Touches a byte of every page of a committed range.
-    fn touch(&self, range: &Range<usize>) {
-        // A write of an unchanged value that the compiler knows to be one becomes a read, and a
-        // read gets the shared zero page.
-        let nothing = std::hint::black_box(0);
-        for offset in range.clone().step_by(page_size()) {
-            // SAFETY: `address()` found the range inside the mapping.
-            let byte = unsafe { self.base.as_ptr().add(offset) };
-            // SAFETY: 1. it is committed, so it may be written; 2. an atomic that changes nothing
-            // is no race with other atomics, and any byte is a valid AtomicU8.
-            let byte = unsafe { AtomicU8::from_ptr(byte) };
-            byte.fetch_or(nothing, Ordering::Relaxed);
+    /// As [`populate`](Self::populate), and by touching every page where the kernel has no call for it.
+    ///
+    /// # Errors
+    /// As for [`populate`](Self::populate).
+    pub fn fault_in(&mut self, range: Range<usize>) -> Result<(), SysError> {
+        if self.populate(range.clone())? == Populated::NoSuchCall {
+            touch(self.words_mut(range)?);
         }
+        Ok(())
     }
 
     /// Whether all of `[start, end)` was committed.
@@ -407,25 +430,56 @@ mod tests {
         );
         map.commit(0..2 * page).unwrap();
         map.commit(2 * page..4 * page).unwrap();
-        map.populate(page..3 * page).unwrap();
+        let _ = map.populate(page..3 * page).unwrap();
         assert!(map.populate(3 * page..5 * page).is_err());
     }
 
     #[test]
-    fn an_old_kernel_without_populate_is_served_by_touching() {
+    fn an_old_kernel_without_populate_is_served_by_touching_with_the_mapping_alone() {
         let page = page_size();
-        let map = Mapping::reserve(4 * page).unwrap();
+        let mut map = Mapping::reserve(4 * page).unwrap();
         map.commit(0..4 * page).unwrap();
+        map.words_mut(0..page).unwrap()[0] = 7;
+        map.huge_pages(0..4 * page, HugePages::Never).ok();
         let faults = Faults::new().fail_from(Call::Madvise, 1, libc::EINVAL);
         let scope = faults.enter();
-        map.populate(0..4 * page).unwrap();
-        drop(scope);
-        match map.page_nodes(&[0, page, 2 * page, 3 * page]) {
-            Ok(nodes) => {
-                let mut nodes = nodes.iter();
-                assert!(nodes.all(|node| matches!(node, crate::PageNode::On(_))));
+        // nothing is touched by who shares the mapping
+        assert_eq!(map.populate(0..4 * page), Ok(Populated::NoSuchCall));
+        let there = |map: &Mapping| match map.page_nodes(&[0, page, 2 * page, 3 * page]) {
+            Ok(nodes) => nodes
+                .iter()
+                .map(|node| matches!(node, crate::PageNode::On(_)))
+                .collect(),
+            Err(error) => {
+                eprintln!("SKIPPED: {error}");
+                Vec::new()
             }
-            // a kernel without NUMA cannot be asked
+        };
+        let before = there(&map);
+        assert!(before.is_empty() || before == [true, false, false, false]);
+        map.fault_in(page..4 * page).unwrap();
+        assert!(there(&map).iter().all(|there| *there));
+        assert_eq!(map.words_mut(0..page).unwrap()[0], 7);
+        drop(scope);
+        assert_eq!(map.populate(0..4 * page), Ok(Populated::Done));
+    }
+
+    #[test]
+    fn touching_reaches_the_last_page_of_words_that_begin_within_one() {
+        let page = page_size();
+        let words = page / 8;
+        let mut map = Mapping::reserve(3 * page).unwrap();
+        map.commit(0..3 * page).unwrap();
+        map.huge_pages(0..3 * page, HugePages::Never).ok();
+        // from the middle of the first page to the beginning of the third
+        touch(&mut map.words_mut(0..3 * page).unwrap()[words / 2..2 * words + 2]);
+        touch(&mut []);
+        match map.page_nodes(&[0, page, 2 * page]) {
+            Ok(nodes) => assert!(
+                nodes
+                    .iter()
+                    .all(|node| matches!(node, crate::PageNode::On(_)))
+            ),
             Err(error) => eprintln!("SKIPPED: {error}"),
         }
     }
@@ -437,7 +491,7 @@ mod tests {
         map.commit(0..page).unwrap();
         let faults = Faults::new().fail(Call::Madvise, 1, libc::EAGAIN);
         let scope = faults.enter();
-        map.populate(0..page).unwrap();
+        assert_eq!(map.populate(0..page), Ok(Populated::Done));
         drop(scope);
         let _scope = Faults::new()
             .fail_from(Call::Madvise, 1, libc::EAGAIN)
@@ -506,7 +560,7 @@ mod tests {
         ));
         match map.commit_huge(0..huge) {
             Ok(()) => {
-                map.populate(0..huge).unwrap();
+                let _ = map.populate(0..huge).unwrap();
                 assert!(map.is_committed(&(0..huge)));
             }
             Err(error) => {

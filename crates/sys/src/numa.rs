@@ -143,10 +143,10 @@ mod tests {
     #[test]
     fn an_untouched_page_is_absent_and_a_populated_one_has_a_node() {
         let page = page_size();
-        let map = Mapping::reserve(2 * page).unwrap();
+        let mut map = Mapping::reserve(2 * page).unwrap();
         map.commit(0..2 * page).unwrap();
         map.huge_pages(0..2 * page, crate::HugePages::Never).ok();
-        map.populate(0..page).unwrap();
+        map.fault_in(0..page).unwrap();
         match map.page_nodes(&[8, page]) {
             Ok(nodes) => {
                 assert!(matches!(nodes[0], PageNode::On(_)), "{nodes:?}");

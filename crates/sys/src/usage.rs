@@ -82,14 +82,14 @@ Anonymous:            16 kB
     #[test]
     fn a_mapping_takes_what_was_touched_of_it() -> Result<(), crate::SysError> {
         let page = page_size();
-        let map = Mapping::reserve(64 * page)?;
+        let mut map = Mapping::reserve(64 * page)?;
         map.commit(0..64 * page)?;
         let Some(before) = map.memory_use() else {
             eprintln!("SKIPPED: this system does not say what a mapping takes");
             return Ok(());
         };
         map.huge_pages(0..64 * page, crate::HugePages::Never).ok();
-        map.populate(3 * page..8 * page)?;
+        map.fault_in(3 * page..8 * page)?;
         let after = map.memory_use().unwrap_or_default();
         assert_eq!(before.private, 0);
         assert_eq!(after.private, 5 * page as u64);

@@ -156,7 +156,7 @@ impl DeviceMemmap {
     /// # Errors
     /// [`SysError`] where it is not to be had.
     pub fn populate(&mut self) -> Result<(), SysError> {
-        self.mapping.populate(0..self.mapping.len())
+        self.mapping.fault_in(0..self.mapping.len())
     }
 
     /// Another device in the same memory: what a bind finds when the driver's description lies

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use memblock::PfnRange;
+use memmap_core::BackingChoice;
 use memmap_core::writers::PageWriter;
 use zone_device::{DeviceMemmap, DeviceShard, RangeObserver};
 
@@ -114,6 +115,14 @@ impl Target for DeviceTarget<'_> {
     }
 
     fn memory(&self, _: Range<u64>) -> Option<(&sys::Mapping, Range<usize>)> {
+        None
+    }
+    /// A device's struct pages are [populated](DeviceMemmap::populate) beforehand.
+    fn populate(&self, _: Range<u64>) -> Result<(), sys::SysError> {
+        Ok(())
+    }
+
+    fn backing(&self) -> Option<&BackingChoice> {
         None
     }
 }

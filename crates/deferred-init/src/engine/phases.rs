@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crossbeam::utils::CachePadded;
 use memblock::NodeId;
+use memmap_core::BackingChoice;
 use memmap_core::buddy::SectionFree;
-use tracing::{Span, debug_span, field, info_span};
+use tracing::{Span, debug_span, field, info_span, warn};
 
-use super::placement::widen;
 use super::report::{NodeReport, Outcome, Phases, Report, SectionRecord, Volume, WorkerReport};
 use super::target::Target;
 use super::{FaultPhase, PlacementReport, RunOptions, SpanDetail};
@@ -22,7 +22,7 @@ use crate::workers::{Crew, Seat, Start};
 pub(super) fn run(
     target: &dyn Target,
     crew: &Crew,
-    work: &Work,
+    work: &Work<'_>,
     options: &RunOptions<'_>,
 ) -> Report {
     let run_span = match options.spans {
@@ -37,6 +37,9 @@ pub(super) fn run(
             ns = field::Empty,
         ),
     };
+    if let Some(BackingChoice::HeapInstead(why)) = target.backing() {
+        warn!(%why, "struct pages lie on the heap, where no page can be placed");
+    }
     let run = Run {
         target,
         crew,
@@ -46,7 +49,13 @@ pub(super) fn run(
         logs: crew
             .seats()
             .iter()
-            .map(|_| CachePadded::default())
+            .enumerate()
+            .map(|(worker, _)| {
+                CachePadded::new(Mutex::new(Log {
+                    to_go: work.fair_share(worker),
+                    ..Log::default()
+                }))
+            })
             .collect(),
         end: Mutex::new(None),
     };
@@ -71,7 +80,7 @@ struct NodeRun {
     span: Span,
 }
 
-fn nodes(work: &Work, run_span: &Span, spans: SpanDetail) -> Vec<NodeRun> {
+fn nodes(work: &Work<'_>, run_span: &Span, spans: SpanDetail) -> Vec<NodeRun> {
     let mut nodes: Vec<NodeRun> = work
         .groups()
         .iter()
@@ -103,21 +112,46 @@ fn nodes(work: &Work, run_span: &Span, spans: SpanDetail) -> Vec<NodeRun> {
 /// Between two sections a worker finds little in its caches: what it needs there is kept together.
 #[derive(Default)]
 struct Log {
-    // the last shard's node, its place, and when the clock started
-    last: Option<(NodeId, usize, Instant)>,
-    // by the place of the node
-    nodes: Vec<(Volume, u64)>,
+    current: Option<Current>,
+    // sections until it has done as many as others of its group, if all do equally many
+    to_go: u64,
+    skipped: u64,
+    end_ns: u64,
     records: Vec<SectionRecord>,
     // of sections that were handed over
     free: Vec<SectionFree>,
-    skipped: u64,
+    // by the place of the node, but for the current one
+    nodes: Vec<(Volume, u64)>,
+}
+
+/// The node of the last shard, and what was written for it since the one before it was another's.
+struct Current {
+    node: NodeId,
+    place: usize,
+    started: Instant,
+    volume: Volume,
     end_ns: u64,
+}
+
+impl Log {
+    /// Goes on with another node, or with none.
+    fn turn_to(&mut self, next: Option<Current>) {
+        let Some(last) = std::mem::replace(&mut self.current, next) else {
+            return;
+        };
+        if self.nodes.len() <= last.place {
+            self.nodes.resize(last.place + 1, Default::default());
+        }
+        let (volume, end_ns) = &mut self.nodes[last.place];
+        volume.add(&last.volume);
+        *end_ns = last.end_ns.max(*end_ns);
+    }
 }
 
 struct Run<'a> {
     target: &'a dyn Target,
     crew: &'a Crew,
-    work: &'a Work,
+    work: &'a Work<'a>,
     options: &'a RunOptions<'a>,
     nodes: Vec<NodeRun>,
     // padded, so that no worker waits for the line of another
@@ -148,10 +182,7 @@ impl Run<'_> {
                 return self.end(Outcome::Cancelled);
             }
             for shard in self.work.shards(&piece) {
-                let Some((memory, bytes)) = self.target.memory(shard.sections.clone()) else {
-                    continue;
-                };
-                let populated = memory.populate(widen(bytes, memory.len()));
+                let populated = self.target.populate(shard.sections.clone());
                 if let (Err(error), Some(seat)) = (populated, self.seat(worker)) {
                     return self.end(Outcome::NoMemory { seat, error });
                 }
@@ -174,6 +205,10 @@ impl Run<'_> {
                 if stop.load(Ordering::Relaxed) {
                     return Flow::Stop;
                 }
+                if (1..=shard.count()).contains(&log.to_go) {
+                    self.crew.soon();
+                }
+                log.to_go = log.to_go.saturating_sub(shard.count());
                 let flow = match self.options.cancel.is_cancelled() {
                     true => self.end(Outcome::Cancelled),
                     // a page writer's panic ends in there; this is for anybody's whose code it calls
@@ -201,19 +236,29 @@ impl Run<'_> {
 
     /// Writes a shard and logs it.
     fn shard(&self, worker: usize, shard: &Shard, start: &Start, log: &mut Log) -> Flow {
-        let (place, started) = match log.last {
-            Some((node, place, started)) if node == shard.node => (place, started),
-            _ => {
-                // nodes are sorted, and there may be hundreds
-                let place = self
-                    .nodes
-                    .binary_search_by_key(&shard.node, |node| node.node);
-                let (Ok(place), Some(started)) = (place, start.started()) else {
-                    return Flow::Continue;
-                };
-                log.last = Some((shard.node, place, started));
-                (place, started)
-            }
+        if log
+            .current
+            .as_ref()
+            .is_none_or(|own| own.node != shard.node)
+        {
+            // nodes are sorted, and there may be hundreds
+            let place = self
+                .nodes
+                .binary_search_by_key(&shard.node, |node| node.node);
+            let (Ok(place), Some(started)) = (place, start.started()) else {
+                return Flow::Continue;
+            };
+            log.turn_to(Some(Current {
+                node: shard.node,
+                place,
+                started,
+                volume: Volume::default(),
+                end_ns: 0,
+            }));
+        }
+        let Some((place, started)) = log.current.as_ref().map(|own| (own.place, own.started))
+        else {
+            return Flow::Continue;
         };
         let span = match self.options.spans {
             SpanDetail::Auto => {
@@ -260,7 +305,7 @@ impl Run<'_> {
         span.record("ns", ns);
         if written > 0 {
             let began_ns = nanos(began.saturating_duration_since(started));
-            self.log(log, worker, place, shard, (pages, written), (began_ns, ns));
+            self.log(log, worker, shard, (pages, written), (began_ns, ns));
         }
         flow
     }
@@ -278,25 +323,27 @@ impl Run<'_> {
         &self,
         log: &mut Log,
         worker: usize,
-        place: usize,
         shard: &Shard,
         (pages, written): (u64, u64),
         (began_ns, ns): (u64, u64),
     ) {
-        if log.nodes.len() <= place {
-            log.nodes.resize(place + 1, Default::default());
-        }
-        let (volume, end_ns) = &mut log.nodes[place];
-        volume.add(&Volume {
-            sections: written,
-            pages,
-            bytes: written * self.work.shape().bytes,
-            busy_ns: ns,
-            longest_ns: ns,
-        });
-        *end_ns = began_ns + ns;
         log.end_ns = began_ns + ns;
+        if let Some(own) = &mut log.current {
+            own.volume.add(&Volume {
+                sections: written,
+                pages,
+                bytes: written * self.work.shape().bytes,
+                busy_ns: ns,
+                longest_ns: ns,
+            });
+            own.end_ns = log.end_ns;
+        }
         if self.options.records {
+            if log.records.is_empty() {
+                // at once, and by the worker, whose node's memory it then is
+                let share = self.work.fair_share(worker).div_ceil(self.work.grain());
+                log.records.reserve(usize::try_from(share).unwrap_or(0));
+            }
             log.records.push(SectionRecord {
                 section: shard.sections.start,
                 count: written as u32,
@@ -345,6 +392,7 @@ impl Run<'_> {
         let mut skipped = 0;
         for (seat, log) in self.crew.seats().iter().zip(&self.logs) {
             let mut log = lock(log);
+            log.turn_to(None);
             let mut volume = Volume::default();
             for (node, (part, end_ns)) in nodes.iter_mut().zip(&log.nodes) {
                 node.volume.add(part);
@@ -386,6 +434,7 @@ impl Run<'_> {
             free,
             tally,
             unpinned: self.crew.unpinned().to_vec(),
+            backing: self.target.backing().cloned(),
             placement: PlacementReport::default(),
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use memblock::NodeId;
+use memmap_core::BackingChoice;
 use memmap_core::buddy::{Allocator, HandOver, SectionFree, StructPages};
 use sys::SysError;
 
@@ -175,6 +176,8 @@ pub struct Report {
     pub tally: Tally,
     /// Workers that could not be pinned.
     pub unpinned: Vec<PinFailure>,
+    /// Which memory struct pages lie in, and why; `None` for a device's.
+    pub backing: Option<BackingChoice>,
     /// Where struct pages lie, where asked for.
     pub placement: PlacementReport,
 }
@@ -290,6 +293,9 @@ impl fmt::Display for Report {
         }
         for failure in &self.unpinned {
             writeln!(f, "{failure}")?;
+        }
+        if let Some(instead @ BackingChoice::HeapInstead(_)) = &self.backing {
+            writeln!(f, "struct pages lie on {instead}")?;
         }
         write!(f, "{}", self.placement)
     }

@@ -4,7 +4,10 @@ use std::ops::Range;
 
 use memmap_core::buddy::{HandOver, SectionFree};
 use memmap_core::writers::PageWriter;
-use memmap_core::{MemoryMap, SectionNr};
+use memmap_core::{BackingChoice, MemoryMap, SectionNr};
+use sys::{Populated, SysError};
+
+use super::placement::widen;
 
 /// What writing a section brought.
 pub(super) struct Written {
@@ -22,6 +25,13 @@ pub(super) trait Target: Sync {
     /// The mapped memory that holds the struct pages of sections that follow each other, by bytes,
     /// rounded out to pages; `None` where the map lies elsewhere.
     fn memory(&self, sections: Range<u64>) -> Option<(&sys::Mapping, Range<usize>)>;
+
+    /// Puts pages behind the struct pages of sections that follow each other, where they lie in mapped
+    /// memory, and leaves what they hold.
+    fn populate(&self, sections: Range<u64>) -> Result<(), SysError>;
+
+    /// Which memory it was decided to take, where there was a choice.
+    fn backing(&self) -> Option<&BackingChoice>;
 }
 
 /// The memory that was there at boot.
@@ -63,5 +73,22 @@ impl Target for BootTarget<'_> {
             .map
             .mapping_range(SectionNr(sections.end.checked_sub(1)?))?;
         Some((mapping, first.start..last.end))
+    }
+    fn populate(&self, sections: Range<u64>) -> Result<(), SysError> {
+        let Some((memory, bytes)) = self.memory(sections.clone()) else {
+            return Ok(());
+        };
+        match memory.populate(widen(bytes, memory.len()))? {
+            Populated::Done => Ok(()),
+            // Only who may write a section may touch it: what another run has claimed or written has
+            // its memory from that one.
+            Populated::NoSuchCall => sections
+                .filter_map(|section| self.map.claim(SectionNr(section)))
+                .try_for_each(|mut claim| claim.populate()),
+        }
+    }
+
+    fn backing(&self) -> Option<&BackingChoice> {
+        Some(self.map.backing())
     }
 }

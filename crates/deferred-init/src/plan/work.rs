@@ -40,8 +40,6 @@ pub struct GroupWork {
     pub workers: Range<usize>,
     /// Nodes whose sections these are, the own one first.
     pub serves: Vec<NodeId>,
-    /// Other groups, nearest first.
-    pub neighbours: Vec<usize>,
     // runs by served node and section, each with the position of its first section
     runs: Vec<(u64, PlanRun)>,
     sections: u64,
@@ -87,7 +85,8 @@ impl GroupWork {
 
 /// A plan laid over workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Work {
+pub struct Work<'t> {
+    topology: &'t Topology,
     groups: Vec<GroupWork>,
     shape: SectionShape,
     grain: u64,
@@ -95,13 +94,13 @@ pub struct Work {
     group_of: Vec<usize>,
 }
 
-impl Work {
+impl<'t> Work<'t> {
     /// Lays `plan` over workers on `seats` (sorted by node and rank).
     ///
     /// A node's sections go to its own workers; those of a node without workers to the workers of
     /// the node that is nearest by the topology's distances, the lowest of equally near ones.
     /// `grain` is the number of sections that a worker takes at once.
-    pub fn new(plan: &Plan, topology: &Topology, seats: &[Seat], grain: u64) -> Self {
+    pub fn new(plan: &Plan, topology: &'t Topology, seats: &[Seat], grain: u64) -> Self {
         let mut groups: Vec<GroupWork> = seats
             .chunk_by(|a, b| a.node == b.node)
             .scan(0, |first, seats| {
@@ -112,7 +111,6 @@ impl Work {
                     node,
                     workers,
                     serves: Vec::new(),
-                    neighbours: Vec::new(),
                     runs: Vec::new(),
                     sections: 0,
                     shape: plan.shape(),
@@ -125,26 +123,15 @@ impl Work {
             .enumerate()
             .map(|(index, node)| (*node, index))
             .collect();
-        for group in &mut groups {
-            let others: Vec<NodeId> = nodes
-                .iter()
-                .copied()
-                .filter(|node| *node != group.node)
-                .collect();
-            let near = topology.by_distance(group.node, &others);
-            group.neighbours = near
-                .iter()
-                .filter_map(|node| by_node.get(node).copied())
-                .collect();
-        }
         // own nodes first, so that a group serves them before it helps out
         let mut served: Vec<(bool, usize, NodeId, &[PlanRun])> = plan
             .nodes()
             .filter_map(|(node, runs)| match by_node.get(&node) {
                 Some(own) => Some((false, *own, node, runs)),
                 None => {
-                    let near = topology.by_distance(node, &nodes);
-                    let group = near.first().and_then(|node| by_node.get(node))?;
+                    let near = |other: &&NodeId| (topology.distance(node, **other), **other);
+                    let group = nodes.iter().min_by_key(near);
+                    let group = group.and_then(|node| by_node.get(node))?;
                     Some((true, *group, node, runs))
                 }
             })
@@ -166,6 +153,7 @@ impl Work {
             .flat_map(|(index, group)| group.workers.clone().map(move |_| index))
             .collect();
         Self {
+            topology,
             groups,
             shape: plan.shape(),
             grain: grain.max(1),
@@ -178,9 +166,31 @@ impl Work {
         &self.groups
     }
 
+    /// The other groups, nearest first. Sorted when it is asked for: of all groups at once that would
+    /// take longer than the rest of a plan of hundreds of nodes.
+    pub fn neighbours(&self, group: usize) -> Vec<usize> {
+        let Some(own) = self.groups.get(group) else {
+            return Vec::new();
+        };
+        let nodes = self.groups.iter().map(|group| group.node);
+        let others: Vec<NodeId> = nodes.filter(|node| *node != own.node).collect();
+        let near = self.topology.by_distance(own.node, &others);
+        let place = |node: &NodeId| self.groups.binary_search_by_key(node, |group| group.node);
+        near.iter().filter_map(|node| place(node).ok()).collect()
+    }
+
     /// The group that a worker belongs to.
     pub fn group_of(&self, worker: usize) -> Option<usize> {
         self.group_of.get(worker).copied()
+    }
+
+    /// Sections that a worker does where its group shares them equally, rounded up.
+    pub fn fair_share(&self, worker: usize) -> u64 {
+        self.group_of(worker)
+            .and_then(|group| self.groups.get(group))
+            .map_or(0, |group| {
+                group.sections.div_ceil(group.workers.len().max(1) as u64)
+            })
     }
 
     /// Number of workers.

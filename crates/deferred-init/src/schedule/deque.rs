@@ -6,6 +6,7 @@
 //! what is left has the grain: so a deque never has more than log₂(share) entries, and thieves, who
 //! take from the other end, get the largest.
 
+use std::cell::OnceCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -40,13 +41,13 @@ impl Scheduler for Deque {
         }
     }
 
-    fn run(&self, crew: &Crew, work: &Work, start: &Start, visit: &Visit<'_>) -> Tally {
+    fn run(&self, crew: &Crew, work: &Work<'_>, start: &Start, visit: &Visit<'_>) -> Tally {
         drive(self, crew, work, start, visit)
     }
 }
 
 impl HandOut for Deque {
-    fn begin<'w>(&self, work: &'w Work) -> Box<dyn Source + 'w> {
+    fn begin<'w>(&self, work: &'w Work<'w>) -> Box<dyn Source + 'w> {
         let mut deques = Vec::new();
         let mut stealers = Vec::new();
         let mut groups = Vec::new();
@@ -89,7 +90,7 @@ struct Queue {
 }
 
 struct Deques<'w> {
-    work: &'w Work,
+    work: &'w Work<'w>,
     across_nodes: bool,
     deques: Vec<Mutex<Option<Worker<Piece>>>>,
     stealers: Vec<Stealer<Piece>>,
@@ -110,6 +111,7 @@ impl Source for Deques<'_> {
             worker,
             group: self.work.group_of(worker).unwrap_or_default(),
             own: own.unwrap_or_else(Worker::new_lifo),
+            neighbours: OnceCell::new(),
         })
     }
 
@@ -128,6 +130,8 @@ struct Thief<'s> {
     worker: usize,
     group: usize,
     own: Worker<Piece>,
+    // asked for by who goes abroad
+    neighbours: OnceCell<Vec<usize>>,
 }
 
 impl Hand for Thief<'_> {
@@ -183,7 +187,8 @@ impl Thief<'_> {
         if !self.source.across_nodes {
             return None;
         }
-        let neighbours = &self.source.work.groups().get(self.group)?.neighbours;
+        let work = self.source.work;
+        let neighbours = self.neighbours.get_or_init(|| work.neighbours(self.group));
         let piece = neighbours
             .iter()
             .find_map(|group| self.injected(*group).or_else(|| self.stolen(*group)))?;

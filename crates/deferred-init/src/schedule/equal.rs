@@ -15,19 +15,19 @@ impl Scheduler for Static {
         "static"
     }
 
-    fn run(&self, crew: &Crew, work: &Work, start: &Start, visit: &Visit<'_>) -> Tally {
+    fn run(&self, crew: &Crew, work: &Work<'_>, start: &Start, visit: &Visit<'_>) -> Tally {
         drive(self, crew, work, start, visit)
     }
 }
 
 impl HandOut for Static {
-    fn begin<'w>(&self, work: &'w Work) -> Box<dyn Source + 'w> {
+    fn begin<'w>(&self, work: &'w Work<'w>) -> Box<dyn Source + 'w> {
         Box::new(Shares { work })
     }
 }
 
 struct Shares<'w> {
-    work: &'w Work,
+    work: &'w Work<'w>,
 }
 
 impl Source for Shares<'_> {

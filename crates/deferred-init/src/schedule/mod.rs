@@ -59,7 +59,7 @@ pub trait Scheduler: Send + Sync + Debug {
     /// Visits every section of `work` once, on `crew`'s workers, after all of them passed `start`.
     ///
     /// Returns when all workers are done, also where one panicked.
-    fn run(&self, crew: &Crew, work: &Work, start: &Start, visit: &Visit<'_>) -> Tally;
+    fn run(&self, crew: &Crew, work: &Work<'_>, start: &Start, visit: &Visit<'_>) -> Tally;
 }
 
 /// What a worker is to do next.
@@ -76,7 +76,7 @@ pub enum Next {
 /// A scheduler that hands out pieces to whoever asks.
 pub trait HandOut {
     /// Lays out the work for one run.
-    fn begin<'w>(&self, work: &'w Work) -> Box<dyn Source + 'w>;
+    fn begin<'w>(&self, work: &'w Work<'w>) -> Box<dyn Source + 'w>;
 }
 
 /// The pieces of one run.
@@ -100,7 +100,7 @@ pub trait Hand {
 fn drive(
     scheduler: &dyn HandOut,
     crew: &Crew,
-    work: &Work,
+    work: &Work<'_>,
     start: &Start,
     visit: &Visit<'_>,
 ) -> Tally {
@@ -139,7 +139,7 @@ impl Drop for StopOnPanic<'_> {
 }
 
 /// Sections that each worker gets when all are equally fast: they draw in turn, without threads.
-pub fn simulate(scheduler: &dyn HandOut, work: &Work) -> (Vec<u64>, Tally) {
+pub fn simulate(scheduler: &dyn HandOut, work: &Work<'_>) -> (Vec<u64>, Tally) {
     let source = scheduler.begin(work);
     let mut sections = vec![0; work.workers()];
     let mut hands: Vec<_> = (0..work.workers())

@@ -137,13 +137,13 @@ impl Scheduler for Padata {
         "padata"
     }
 
-    fn run(&self, crew: &Crew, work: &Work, start: &Start, visit: &Visit<'_>) -> Tally {
+    fn run(&self, crew: &Crew, work: &Work<'_>, start: &Start, visit: &Visit<'_>) -> Tally {
         drive(self, crew, work, start, visit)
     }
 }
 
 impl HandOut for Padata {
-    fn begin<'w>(&self, work: &'w Work) -> Box<dyn Source + 'w> {
+    fn begin<'w>(&self, work: &'w Work<'w>) -> Box<dyn Source + 'w> {
         let pages = work.shape().pages;
         let queues = work
             .groups()
@@ -196,7 +196,7 @@ fn jobs(group: &GroupWork, by: PadataJobs) -> Vec<Range<usize>> {
 }
 
 struct Queues<'w> {
-    work: &'w Work,
+    work: &'w Work<'w>,
     // a queue a group, jobs in reverse
     queues: Vec<Mutex<Vec<Job>>>,
 }

@@ -17,7 +17,7 @@ impl Scheduler for RayonPools {
         "rayon"
     }
 
-    fn run(&self, crew: &Crew, work: &Work, start: &Start, visit: &Visit<'_>) -> Tally {
+    fn run(&self, crew: &Crew, work: &Work<'_>, start: &Start, visit: &Visit<'_>) -> Tally {
         // all threads are awake and on their CPUs before the first piece is offered
         crew.each(&|_| {
             start.wait();

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use sys::{Mapping, SysError, page_size};
+use sys::{Mapping, Populated, SysError, page_size};
 
 use crate::geometry::{SectionRun, Sections};
 
@@ -130,8 +130,8 @@ impl Mapped {
         (within < run.count).then_some(((run.rank + within) as usize, offset % self.section_bytes))
     }
 
-    /// Puts memory behind a section without changing it.
-    pub(super) fn populate(&self, rank: usize) -> Result<(), SysError> {
+    /// Puts memory behind a section without changing it, where the system has a call for that.
+    pub(super) fn populate(&self, rank: usize) -> Result<Populated, SysError> {
         self.mapping.populate(self.range(rank))
     }
 

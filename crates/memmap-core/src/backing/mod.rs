@@ -10,6 +10,7 @@
 //! 2. as relaxed atomic loads once the section is ready, when 1 is over for good;
 //! 3. through `&mut self`, which ends 1 and 2.
 
+mod choice;
 mod error;
 mod heap;
 #[cfg(feature = "std")]
@@ -18,6 +19,7 @@ mod mapped;
 mod model;
 mod state;
 
+pub use choice::{BackingChoice, NoAddressRange};
 pub use error::MapError;
 pub use state::SectionState;
 
@@ -35,7 +37,7 @@ use state::States;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackingKind {
-    /// One address range where that can be had, else the heap.
+    /// One address range where that can be had, else the heap; [`BackingChoice`] says why.
     #[default]
     Auto,
     /// One address range for the whole span (needs the feature `std`).
@@ -100,6 +102,7 @@ enum Memory {
 #[derive(Debug)]
 pub(crate) struct Backing {
     memory: Memory,
+    choice: BackingChoice,
     states: States,
     /// Words of a section.
     words: usize,
@@ -124,20 +127,36 @@ impl Backing {
         let count = sections.count() as usize;
         let heap = || Heap::new(count, words).map(Memory::Heap);
         #[cfg(feature = "std")]
-        let memory = match options.kind {
-            BackingKind::Heap => heap()?,
-            BackingKind::Mapped => Memory::Mapped(Mapped::new(sections, words, options)?),
-            BackingKind::Auto => match Mapped::new(sections, words, options) {
-                Ok(mapped) => Memory::Mapped(mapped),
-                // the heap has no huge pages of the pool
-                Err(error) if options.huge_pages == HugePages::Reserved => return Err(error),
-                Err(_) => heap()?,
-            },
+        let (memory, choice) = match options.kind {
+            BackingKind::Heap => (heap()?, BackingChoice::Heap),
+            BackingKind::Mapped | BackingKind::Auto => {
+                match Mapped::new(sections, words, options) {
+                    Ok(mapped) => (Memory::Mapped(mapped), BackingChoice::Mapped),
+                    // the heap has no huge pages of the pool
+                    Err(error)
+                        if options.kind == BackingKind::Mapped
+                            || options.huge_pages == HugePages::Reserved =>
+                    {
+                        return Err(error);
+                    }
+                    Err(error) => (
+                        heap()?,
+                        BackingChoice::HeapInstead(NoAddressRange::Refused(error)),
+                    ),
+                }
+            }
         };
         #[cfg(not(feature = "std"))]
-        let memory = heap()?;
+        let (memory, choice) = match options.kind {
+            BackingKind::Heap => (heap()?, BackingChoice::Heap),
+            BackingKind::Mapped | BackingKind::Auto => (
+                heap()?,
+                BackingChoice::HeapInstead(NoAddressRange::NoSystem),
+            ),
+        };
         let mut backing = Self {
             memory,
+            choice,
             states: States::new(count),
             words,
             poison: options.poison,
@@ -150,6 +169,7 @@ impl Backing {
     pub(crate) fn single(words: usize, poison: bool) -> Result<Self, MapError> {
         let mut backing = Self {
             memory: Memory::Heap(Heap::new(1, words)?),
+            choice: BackingChoice::Heap,
             states: States::new(1),
             words,
             poison,
@@ -191,6 +211,10 @@ impl Backing {
             #[cfg(feature = "std")]
             Memory::Mapped(mapped) => mapped.find(address),
         }
+    }
+
+    pub(crate) const fn choice(&self) -> &BackingChoice {
+        &self.choice
     }
 
     pub(crate) fn state(&self, rank: usize) -> SectionState {
@@ -313,24 +337,17 @@ impl Exclusive<'_> {
     /// Puts memory behind the section, contents unchanged.
     #[cfg(feature = "std")]
     pub(crate) fn populate(&mut self) -> Result<(), sys::SysError> {
-        match &self.backing.memory {
-            // The call is for whole pages of the host; one that is shared with a neighbour is not
-            // ours alone.
-            Memory::Mapped(mapped) if (self.backing.words * 8).is_multiple_of(sys::page_size()) => {
-                mapped.populate(self.rank)
-            }
-            Memory::Mapped(_) | Memory::Heap(_) => {
-                let step = sys::page_size() / 8;
-                for word in self.words().iter_mut().step_by(step) {
-                    let word: *mut u64 = word;
-                    // SAFETY: the word is ours to write while the slice is borrowed.
-                    let old = unsafe { word.read_volatile() };
-                    // SAFETY: as above.
-                    unsafe { word.write_volatile(old) };
-                }
-                Ok(())
-            }
+        // The call is for whole pages of the host; one that is shared with a neighbour is not ours
+        // alone.
+        let whole_pages = (self.backing.words * 8).is_multiple_of(sys::page_size());
+        let done = match &self.backing.memory {
+            Memory::Mapped(mapped) if whole_pages => mapped.populate(self.rank)?,
+            Memory::Mapped(_) | Memory::Heap(_) => sys::Populated::NoSuchCall,
+        };
+        if done == sys::Populated::NoSuchCall {
+            sys::touch(self.words());
         }
+        Ok(())
     }
 
     /// Lets everybody read it, for good.

@@ -18,7 +18,9 @@ pub use lookup::SectionFlags;
 
 use memblock::Pfn;
 
-use crate::backing::{AddressSpace, Backing, BackingOptions, MapError, SectionState};
+use crate::backing::{
+    AddressSpace, Backing, BackingChoice, BackingOptions, MapError, SectionState,
+};
 use crate::geometry::{Geometry, SectionNr};
 use crate::image::{MAX_WORDS, StructPageSize};
 use crate::page::StructPage;
@@ -116,6 +118,11 @@ impl MemoryMap {
     /// The kernel that it is a map for.
     pub const fn profile(&self) -> &Profile {
         self.geometry.profile()
+    }
+
+    /// Which memory its struct pages lie in, and why where that was not the first choice.
+    pub const fn backing(&self) -> &BackingChoice {
+        self.backing.choice()
     }
 
     /// The struct page's size.

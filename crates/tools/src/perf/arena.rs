@@ -26,8 +26,8 @@ impl Arena {
     /// Maps and populates what the plan asks for.
     pub(super) fn new(plan: &Plan) -> Result<Self, SysError> {
         let bytes = plan.bytes() as usize;
-        let map = map(bytes, plan.huge)?;
-        map.populate(0..bytes)?;
+        let mut map = map(bytes, plan.huge)?;
+        map.fault_in(0..bytes)?;
         Ok(Self {
             map,
             bytes,

@@ -113,7 +113,7 @@ fn fault_and_write(
 ) -> Result<(), SysError> {
     let first = range.start / image.size().bytes();
     let page = sys::page_size();
-    map.populate(range.start / page * page..range.end.next_multiple_of(page))?;
+    map.fault_in(range.start / page * page..range.end.next_multiple_of(page))?;
     writer.write(&image.advance(first as u64), map.words_mut(range)?);
     Ok(())
 }
