@@ -40,7 +40,7 @@ pub(super) const STEPS: &[Step] = &[
         "overhead",
         "what the engine adds to writing",
         2,
-        "run --release -p tools --bin overhead -- --rounds 181",
+        "run --release -p tools --bin overhead -- --check",
     ),
     Step::new(
         "handover",
