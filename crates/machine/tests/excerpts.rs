@@ -637,3 +637,50 @@ fn machines_that_are_not_modelled_are_refused_in_one_sentence() {
         }
     }
 }
+
+#[test]
+fn what_the_boot_loader_handed_over_is_told_by_edges_in_one_range() {
+    let log = |cut: &str| {
+        let text = format!(
+            "BIOS-provided physical RAM map:\n\
+             BIOS-e820: [mem 0x0000000000001000-0x000000000009ffff] usable\n\
+             BIOS-e820: [mem 0x0000000000100000-0x000000007fffffff] usable\n\
+             BIOS-e820: [mem 0x00000000fe000000-0x00000000ffffffff] reserved\n{cut}"
+        );
+        let log = BootLog::read("log", text.as_bytes()).expect("a log");
+        let found = log.firmware.setup_data();
+        let numbers = found
+            .iter()
+            .map(|(range, line)| (range.start().get(), range.end().get(), *line));
+        numbers.collect::<Vec<_>>()
+    };
+    let heading = "reserve setup_data:";
+    let low = format!("{heading} [mem 0x0000000000001000-0x000000000009ffff] usable\n");
+    // at the start of a range, and twice inside another
+    let at_start = format!(
+        "{heading} [mem 0x0000000000001000-0x000000000000106f] usable\n\
+         {heading} [mem 0x0000000000001070-0x000000000009ffff] usable\n\
+         {heading} [mem 0x0000000000100000-0x000000003fffffff] usable\n\
+         {heading} [mem 0x0000000040000000-0x000000004000001f] usable\n\
+         {heading} [mem 0x0000000040000020-0x000000005fffffff] usable\n\
+         {heading} [mem 0x0000000060000000-0x000000006000001f] usable\n\
+         {heading} [mem 0x0000000060000020-0x000000007fffffff] usable\n\
+         {heading} [mem 0x00000000fe000000-0x00000000ffffffff] reserved\n"
+    );
+    assert_eq!(
+        log(&at_start),
+        [
+            (0x1000, 0x1070, 5),
+            (0x4000_0000, 0x4000_0020, 8),
+            (0x6000_0000, 0x6000_0020, 10)
+        ]
+    );
+    // pieces that do not touch were cut by a change of the map
+    let changed = format!(
+        "{low}{heading} [mem 0x0000000000100000-0x000000003fffffff] usable\n\
+         {heading} [mem 0x0000000040000000-0x0000000040000fff] reserved\n\
+         {heading} [mem 0x0000000040001000-0x000000007fffffff] usable\n"
+    );
+    assert_eq!(log(&changed), []);
+    assert_eq!(log(""), []);
+}

@@ -5,7 +5,7 @@
 //! the last one before memblock is filled counts, with the single edits printed behind it.
 //! Linux: `arch/x86/kernel/e820.c`.
 
-use memblock::PhysRange;
+use memblock::{PhysAddr, PhysRange};
 
 use crate::location::Problems;
 use crate::text::scan::Scan;
@@ -156,6 +156,55 @@ impl FirmwareMaps {
     pub fn first_whole(&self) -> Option<&Map> {
         let map = self.maps.first()?;
         (map.name == MapName::Bios && map.heading.is_some() && !map.broken).then_some(map)
+    }
+
+    /// What the boot loader handed over as `setup_data`, ascending, each with its line: the kernel
+    /// reserves it.
+    ///
+    /// It stays memory, and is told from what is around it by an edge: `reserve setup_data:` shows
+    /// in pieces what the print before shows as one range. Pieces alternate, and the largest of a
+    /// range is none of the boot loader's.
+    pub fn setup_data(&self) -> Vec<(PhysRange, u64)> {
+        let whole = |map: &&Map| !map.broken && !map.entries.is_empty();
+        let last = self
+            .maps
+            .iter()
+            .rposition(|map| map.name == MapName::SetupData);
+        let Some((before, rest)) = last.and_then(|at| self.maps.split_at_checked(at)) else {
+            return Vec::new();
+        };
+        let (before, cut) = (before.last().filter(whole), rest.first().filter(whole));
+        let (Some(before), Some(cut)) = (before, cut) else {
+            return Vec::new();
+        };
+        let memory = |map: &Map| {
+            let entries = map.entries.iter();
+            let memory = entries.filter(|entry| entry.kind == FirmwareType::Ram);
+            let mut memory: Vec<_> = memory.map(|entry| (entry.range, entry.line)).collect();
+            memory.sort_unstable_by_key(|(range, _)| (range.start(), range.end()));
+            memory
+        };
+        let (pieces, mut out) = (memory(cut), Vec::new());
+        let mut end = PhysAddr::ZERO;
+        for (range, _) in memory(before) {
+            // of ranges that overlap, which no firmware gives, the first: pieces are seen once
+            if range.start() < end {
+                continue;
+            }
+            end = range.end();
+            let first = pieces.partition_point(|(piece, _)| piece.start() < range.start());
+            let last = pieces.partition_point(|(piece, _)| piece.start() < range.end());
+            let touching =
+                |one: &(PhysRange, u64), next: &(PhysRange, u64)| one.0.end() == next.0.start();
+            for pieces in pieces[first..last].chunk_by(touching) {
+                let sizes = pieces.iter().enumerate();
+                let largest = sizes.max_by_key(|(_, (piece, _))| piece.len());
+                let plain = largest.map_or(0, |(at, _)| at % 2);
+                let others = pieces.iter().skip(1 - plain).step_by(2);
+                out.extend(others.filter(|_| pieces.len() > 1));
+            }
+        }
+        out
     }
 
     /// The changes between line `from` and the filling of memblock.

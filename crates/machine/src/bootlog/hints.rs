@@ -16,6 +16,9 @@ pub enum ReservedBy {
     Initrd,
     /// The crash kernel.
     CrashKernel,
+    /// The first MiB, kept from all else where a crash kernel may come: 5.5 to 5.13 say so, later
+    /// kernels do it on any machine and say nothing.
+    LowMegabyte,
     /// The contiguous allocator.
     Cma,
     /// A node of the device tree below `reserved-memory`.
@@ -175,6 +178,10 @@ fn reservation(text: &str) -> Option<(PhysRange, ReservedBy)> {
         let range = scan.mem().or_else(|| scan.exclusive("-"))?;
         return Some((range, ReservedBy::Initrd));
     }
+    if text.contains("Reserving the low 1M of memory for crashkernel") {
+        let low = PhysRange::from_size(PhysAddr::ZERO, 1 << 20);
+        return Some((low, ReservedBy::LowMegabyte));
+    }
     if let Some(rest) = text.strip_prefix("crashkernel reserved:") {
         return Some((Scan(rest).exclusive("-")?, ReservedBy::CrashKernel));
     }
@@ -265,6 +272,11 @@ mod tests {
                 "Reserving 16MB of memory at 2MB for crashkernel (System RAM: 99MB)",
                 0x20_0000,
                 0x100_0000,
+            ),
+            (
+                "kexec: Reserving the low 1M of memory for crashkernel",
+                0,
+                0x10_0000,
             ),
             (
                 "cma: Reserved 64 MiB at 0x00000000fc000000 on node -1",

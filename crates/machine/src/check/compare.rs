@@ -277,7 +277,7 @@ fn unknown_where_unequal(
             FigureKind::ReservedPages { pages, .. },
             Some(FigureKind::ReservedPages { pages: own, .. }),
             _,
-        ) => DmaReserve::LowMegabyte(*own)
+        ) => DmaReserve::AtLeast(*own)
             .allows(*pages, *own)
             .then_some(Reason::DmaReserve),
         (

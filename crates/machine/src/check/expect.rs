@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use memblock::{Memblock, NodeId, Pfn, PfnRange, PhysAddr};
 use memmap_core::formulas::{BATCH_BYTES, lifo_batch, memmap_pages};
 use memmap_core::{
-    Arch, BootOptions, Geometry, ManagedEstimate, MemoryModel, Node, Profile, Zone, ZoneIndex,
-    ZoneKind,
+    Arch, BootOptions, Geometry, ManagedEstimate, MemoryModel, Node, PageKind, Profile, Zone,
+    ZoneIndex, ZoneKind,
 };
 
 use super::compare::{Key, key};
@@ -14,7 +14,7 @@ use super::holes::holes;
 use super::reserved::reserved_kib;
 use super::{BuildError, Reason};
 use crate::figures::FigureKind;
-use crate::layout::MachineLayout;
+use crate::layout::{MachineLayout, ReservedSource};
 use crate::release::Architecture;
 
 /// Largest number of bytes that a CPU's list of one zone takes at a time, four lists' worth.
@@ -30,23 +30,25 @@ const fn batch_bytes(version: (u16, u16)) -> u64 {
 }
 
 /// Pages in use below 16 MiB when zones were sized, which some figures depend on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DmaReserve {
     /// The log says so, or this kernel does not ask.
     Known(u64),
-    /// What lies below 1 MiB: since 5.14 all of it is reserved. More may be.
-    LowMegabyte(u64),
-    /// Nothing tells.
-    #[default]
-    Unknown,
+    /// Those that the log and the release tell of. More may be.
+    AtLeast(u64),
+}
+
+impl Default for DmaReserve {
+    fn default() -> Self {
+        Self::AtLeast(0)
+    }
 }
 
 impl DmaReserve {
     /// The number that is reckoned with.
     pub(super) const fn pages(self) -> u64 {
         match self {
-            Self::Known(pages) | Self::LowMegabyte(pages) => pages,
-            Self::Unknown => 0,
+            Self::Known(pages) | Self::AtLeast(pages) => pages,
         }
     }
 
@@ -157,19 +159,34 @@ fn dma_reserve(layout: &MachineLayout, geometry: &Geometry) -> DmaReserve {
     if let Some(pages) = printed {
         return DmaReserve::Known(pages);
     }
-    low_megabyte(layout, geometry).map_or(DmaReserve::Unknown, DmaReserve::LowMegabyte)
+    DmaReserve::AtLeast(in_use(layout, geometry))
 }
 
-/// Pages of memory below 1 MiB, in kernels that reserve all of it.
-fn low_megabyte(layout: &MachineLayout, geometry: &Geometry) -> Option<u64> {
-    let release = layout.release.as_ref()?;
-    let low = PfnRange::new(
-        Pfn::ZERO,
-        PhysAddr::new(MIB).pfn_down(geometry.profile().page_shift),
-    );
-    let memory = geometry.memory().iter();
-    let pages = memory.filter_map(|memory| memory.pfns.intersection(low));
-    (release.number() >= (5, 14)).then(|| pages.map(PfnRange::len).sum())
+/// Pages of memory below 16 MiB that are known to be in use: those of which a page or a part is
+/// reserved by what was read, and since 5.14 all below 1 MiB.
+fn in_use(layout: &MachineLayout, geometry: &Geometry) -> u64 {
+    let shift = geometry.profile().page_shift;
+    let pfn = |address| PhysAddr::new(address).pfn_down(shift);
+    let below = PfnRange::new(Pfn::ZERO, pfn(SIXTEEN_MIB));
+    let release = layout.release.as_ref();
+    let low_is_taken = release.is_some_and(|release| release.number() >= (5, 14));
+    let free_from = if low_is_taken { pfn(MIB) } else { Pfn::ZERO };
+    let may_be_free = PfnRange::new(free_from, below.end());
+    let memory = |within: PfnRange| {
+        let ranges = geometry.memory().iter();
+        let parts = ranges.filter_map(move |memory| memory.pfns.intersection(within));
+        parts.map(PfnRange::len).sum::<u64>()
+    };
+    let free = match layout.provenance.reserved {
+        ReservedSource::MemblockDump | ReservedSource::SingleLines => geometry
+            .page_runs_within(may_be_free)
+            .filter(|run| run.kind == PageKind::Free)
+            .map(|run| run.pfns.len())
+            .sum(),
+        // what is reserved now, or by half of a dump, may not have been at the time
+        _ => memory(may_be_free),
+    };
+    memory(below).saturating_sub(free)
 }
 
 /// One past the last frame of memory, and of what lies below 4 GiB.
@@ -244,7 +261,7 @@ fn figures(
     }
     let version = layout.release.as_ref().map_or((6, 12), |r| r.number());
     let x86 = profile.arch == Arch::Amd64;
-    let rule = low_megabyte(layout, geometry).filter(|_| x86).unwrap_or(0);
+    let rule = if x86 { in_use(layout, geometry) } else { 0 };
     let dma = (dma_reserve, rule);
     for node in geometry.nodes() {
         out.push(FigureKind::TotalPages {

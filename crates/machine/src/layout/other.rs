@@ -201,6 +201,9 @@ pub(super) fn single_reservations(layout: &mut MachineLayout, log: &BootLog) {
     for range in &log.numa.node_data_at {
         map.set(*range, 0);
     }
+    for (range, line) in log.firmware.setup_data() {
+        map.set(range, line);
+    }
     layout.reserved = map
         .into_ranges()
         .map(|(range, line)| MemoryRange {
