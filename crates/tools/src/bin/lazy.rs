@@ -33,13 +33,48 @@ struct Arguments {
     /// Sections to ask for, spread over the machine.
     #[arg(long, default_value_t = 192)]
     ask: u64,
-    /// Fail where it is not ready in 20 ms (best of five) and in 100 MB.
+    /// Fail where it is not ready in 20 ms (best of five) and in 100 MB, where more memory costs
+    /// more, or where more ranges cost more than twice their number.
     #[arg(long)]
     check: bool,
 }
 
 const READY: Duration = Duration::from_millis(20);
 const RESIDENT: u64 = 100_000_000;
+
+/// What one machine cost until it was ready.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    /// Ranges of memory that a node has.
+    ranges: u64,
+    time: Duration,
+    /// Memory that it took, in bytes.
+    bytes: u64,
+}
+
+impl Cost {
+    /// What is too little to tell one machine from another: ticks of a clock, pages of a heap.
+    const TIME: f64 = 1e-3;
+    const BYTES: f64 = 1e6;
+
+    /// Whether this machine costs what `other` does, although it has more memory: at most twice as
+    /// much, for the noise of five tries.
+    fn is_that_of(self, other: Self) -> bool {
+        self.time.as_secs_f64() <= 2.0 * other.time.as_secs_f64() + Self::TIME
+            && self.bytes as f64 <= 2.0 * other.bytes as f64 + Self::BYTES
+    }
+
+    /// Whether what this machine costs beyond `one`, of one range a node, is at most twice what
+    /// `some` does for each range. A cost that grew with the square of ranges would be as many
+    /// times as there are more ranges.
+    fn grows_with_ranges(self, some: Self, one: Self) -> bool {
+        let more = 2.0 * (self.ranges - one.ranges) as f64 / (some.ranges - one.ranges) as f64;
+        let time = |cost: Self| cost.time.as_secs_f64() - one.time.as_secs_f64();
+        let bytes = |cost: Self| cost.bytes as f64 - one.bytes as f64;
+        time(self) <= more * time(some).max(Self::TIME)
+            && bytes(self) <= more * bytes(some).max(Self::BYTES)
+    }
+}
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -148,15 +183,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
         RESIDENT / 1_000_000,
         if holds { "holds" } else { "DOES NOT HOLD" },
     );
-    for (what, tebibytes, ranges) in [
-        (
-            "a quarter of the memory",
-            arguments.tebibytes.div_ceil(4),
-            1,
-        ),
-        ("16 ranges a node", arguments.tebibytes, 16),
-        ("256 ranges a node", arguments.tebibytes, 256),
-    ] {
+    let cost = |what: &str, tebibytes: u64, ranges: u64| -> Result<Cost, Box<dyn Error>> {
         let memory = self::memory(tebibytes, arguments.nodes, ranges)?;
         let (_, time, bytes) = best(&memory)?;
         println!(
@@ -164,7 +191,31 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
             time.as_secs_f64() * 1e3,
             bytes as f64 / 1e6
         );
-    }
+        Ok(Cost {
+            ranges,
+            time,
+            bytes,
+        })
+    };
+    let quarter = arguments.tebibytes.div_ceil(4);
+    let quarter = cost("a quarter of the memory", quarter, 1)?;
+    let some = cost("16 ranges a node", arguments.tebibytes, 16)?;
+    let many = cost("256 ranges a node", arguments.tebibytes, 256)?;
+    let whole = Cost {
+        ranges: 1,
+        time,
+        bytes,
+    };
+    let verdict = |what: &str, holds: bool| {
+        println!("{what}: {}", if holds { "holds" } else { "DOES NOT HOLD" });
+        holds
+    };
+    let holds = holds
+        & verdict("more memory costs no more", whole.is_that_of(quarter))
+        & verdict(
+            "16 times the ranges cost at most twice 16 times as much",
+            many.grows_with_ranges(some, whole),
+        );
     let other = map(geometry(&memory)?)?;
     let mut longest = Duration::ZERO;
     let asked = arguments.ask.clamp(1, sections);
@@ -180,4 +231,28 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
         longest.as_secs_f64() * 1e3
     );
     Ok(holds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cost(ranges: u64, millis: u64, kilobytes: u64) -> Cost {
+        Cost {
+            ranges,
+            time: Duration::from_millis(millis),
+            bytes: kilobytes * 1000,
+        }
+    }
+
+    #[test]
+    fn what_grows_with_memory_or_with_the_square_of_ranges_does_not_hold() {
+        assert!(cost(1, 5, 3000).is_that_of(cost(1, 4, 3000)));
+        assert!(!cost(1, 16, 3000).is_that_of(cost(1, 4, 3000)));
+        assert!(!cost(1, 4, 12_000).is_that_of(cost(1, 4, 3000)));
+        let (one, some) = (cost(1, 1, 3000), cost(16, 4, 7000));
+        assert!(cost(256, 52, 71_000).grows_with_ranges(some, one));
+        assert!(!cost(256, 768, 71_000).grows_with_ranges(some, one));
+        assert!(!cost(256, 52, 800_000).grows_with_ranges(some, one));
+    }
 }
