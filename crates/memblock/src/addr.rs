@@ -45,6 +45,7 @@ impl PhysAddr {
     }
 
     /// `self + bytes`, at most [`PhysAddr::MAX`].
+    #[must_use]
     pub const fn saturating_add(self, bytes: u64) -> Self {
         Self(self.0.saturating_add(bytes))
     }
@@ -58,6 +59,7 @@ impl PhysAddr {
     ///
     /// # Panics
     /// In debug builds where `align` is not a power of two.
+    #[must_use]
     pub const fn align_down(self, align: u64) -> Self {
         debug_assert!(align.is_power_of_two());
         Self(self.0 & !(align - 1))
@@ -116,6 +118,7 @@ impl Pfn {
     }
 
     /// `self + pages`, at most [`Pfn::MAX`].
+    #[must_use]
     pub const fn saturating_add(self, pages: u64) -> Self {
         Self(self.0.saturating_add(pages))
     }
@@ -129,6 +132,7 @@ impl Pfn {
     ///
     /// # Panics
     /// In debug builds where `align` is not a power of two.
+    #[must_use]
     pub const fn align_down(self, align: u64) -> Self {
         debug_assert!(align.is_power_of_two());
         Self(self.0 & !(align - 1))
@@ -139,6 +143,7 @@ impl Pfn {
     ///
     /// # Panics
     /// In debug builds where `align` is not a power of two.
+    #[must_use]
     pub const fn align_up(self, align: u64) -> Self {
         debug_assert!(align.is_power_of_two());
         match self.0.checked_add(align - 1) {

@@ -11,14 +11,13 @@ use crate::{MemblockFlags, NodeMark};
 /// ```
 /// use memblock::Behaviour;
 /// // a 6.12 kernel that had taken over the reservation flags of 6.16
-/// let mine = Behaviour {
-///     allocation_flags: Behaviour::V6_18.allocation_flags,
-///     ..Behaviour::V6_12
-/// };
+/// let mut mine = Behaviour::V6_12;
+/// mine.allocation_flags = Behaviour::V6_18.allocation_flags;
 /// assert_ne!(mine, Behaviour::V6_12);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Behaviour {
     /// An empty array counts one region of no bytes (up to 6.1), as its dump shows.
     pub empty_array_counts_one: bool,

@@ -196,10 +196,8 @@ proptest! {
         memory in prop::collection::vec((0..1000u64, 1..50u64, 0..4u16, 0..0x100u32), 0..12),
         reserved in prop::collection::vec((0..1000u64, 1..50u64), 0..12),
     ) {
-        let behaviour = Behaviour {
-            known_flags: MemblockFlags::all(),
-            ..BEHAVIOURS[behaviour]
-        };
+        let mut behaviour = BEHAVIOURS[behaviour];
+        behaviour.known_flags = MemblockFlags::all();
         let mut m = Memblock::new(behaviour);
         for (start, len, node, flags) in memory {
             let flags = MemblockFlags::from_bits_retain(flags);

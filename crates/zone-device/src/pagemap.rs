@@ -13,6 +13,7 @@ use crate::Altmap;
 /// What the memory of a device is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[doc(alias = "memory_type")]
+#[non_exhaustive]
 pub enum MemoryType {
     /// Memory that only the device can reach.
     #[doc(alias = "MEMORY_DEVICE_PRIVATE")]

@@ -9,6 +9,7 @@ use crate::{CpuSet, Topology};
 
 /// How a node's workers are laid over its groups of CPUs that share an outermost cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Spread {
     /// In turn over all groups, so that few workers have much cache and bandwidth each.
     #[default]
@@ -19,6 +20,7 @@ pub enum Spread {
 
 /// What happens to a worker's CPU mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Pinning {
     /// Every worker is pinned, or there is no crew.
     #[default]

@@ -59,6 +59,7 @@ impl FirmwareType {
 
 /// Which print of the map an entry belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum MapName {
     /// `BIOS-e820:`.
     Bios,

@@ -61,6 +61,7 @@ pub struct Dump {
 
 /// What a debug line did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Operation {
     /// `memblock_add`, `memblock_add_node`.
     Add,

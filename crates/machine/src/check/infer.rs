@@ -19,6 +19,7 @@ use crate::release::Architecture;
 
 /// One thing that a log does not say, what was taken, and how the figures speak for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Inference {
     /// What it is.
     pub what: &'static str,
@@ -32,6 +33,7 @@ pub struct Inference {
 
 /// How many figures speak for one candidate, of those that tell the candidates apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Candidate {
     /// What was tried.
     pub name: String,

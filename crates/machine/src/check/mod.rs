@@ -114,6 +114,7 @@ impl Verdict {
 
 /// One figure and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Checked {
     /// The kernel's line; line 0 where the kernel printed none and we would.
     pub at: Location,
@@ -125,6 +126,7 @@ pub struct Checked {
 
 /// How many figures of each verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Tally {
     /// Inputs.
     pub input: usize,
@@ -176,6 +178,7 @@ impl fmt::Display for Tally {
 
 /// Everything that was found for one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CheckReport {
     /// Every figure, in the order printed; then what we would print and the kernel did not.
     pub figures: Vec<Checked>,

@@ -173,6 +173,7 @@ impl fmt::Display for PageSizeSource {
 
 /// Two sources that do not agree; the first one was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Contradiction {
     /// What was taken.
     pub taken: MemorySource,
@@ -239,6 +240,7 @@ impl fmt::Display for Contradiction {
 
 /// What a layout was made from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Provenance {
     /// The ranges of memory.
     pub memory: MemorySource,

@@ -90,11 +90,13 @@ impl AllocRequest {
 
     /// Not below `min`. A request that is not [`phys`](Self::phys) is tried again from zero.
     #[doc(alias = "memblock_alloc_from")]
+    #[must_use]
     pub const fn from(self, min: PhysAddr) -> Self {
         Self { min, ..self }
     }
 
     /// Ends at or below `max`.
+    #[must_use]
     pub const fn below(self, max: PhysAddr) -> Self {
         Self {
             max: Some(max),
@@ -106,6 +108,7 @@ impl AllocRequest {
     #[doc(alias = "memblock_alloc_node")]
     #[doc(alias = "memblock_alloc_try_nid")]
     #[doc(alias = "memblock_alloc_try_nid_raw")]
+    #[must_use]
     pub const fn node(self, node: NodeId) -> Self {
         Self {
             node: NodeChoice::Prefer(node),
@@ -115,6 +118,7 @@ impl AllocRequest {
 
     /// From `node` alone.
     #[doc(alias = "memblock_alloc_exact_nid_raw")]
+    #[must_use]
     pub const fn exact_node(self, node: NodeId) -> Self {
         Self {
             node: NodeChoice::Exact(node),

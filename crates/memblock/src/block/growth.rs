@@ -13,6 +13,7 @@ const REGION_BYTES: u64 = 24;
 /// How many regions the arrays hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum Growth {
     /// As many as it takes; the arrays take no memory from the memblock.
     Unlimited,

@@ -45,6 +45,7 @@ impl PrintedRange {
 
 /// What freed a reservation, by the name that is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum FreeCall {
     /// `memblock_phys_free`
     PhysFree,
@@ -56,6 +57,7 @@ pub enum FreeCall {
 
 /// Which call allocated, by the name that is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum AllocCall {
     /// `memblock_alloc_try_nid`
     TryNid,

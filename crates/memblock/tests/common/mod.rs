@@ -164,21 +164,21 @@ pub(crate) const PAGE_SHIFT: u32 = 3;
 /// The address space of the oracle.
 pub(crate) const BYTES: u64 = 160;
 
+/// A kernel that knows the flags of all.
+pub(crate) const fn knowing_all_flags(mut behaviour: Behaviour) -> Behaviour {
+    behaviour.known_flags = MemblockFlags::all();
+    behaviour
+}
+
 /// Kernels by the expression that names them; every flag is known, so that one generator serves.
 pub(crate) const KERNELS: [(&str, Behaviour); 4] = [
     (
-        "Behaviour { known_flags: MemblockFlags::all(), ..Behaviour::V6_1 }",
-        Behaviour {
-            known_flags: MemblockFlags::all(),
-            ..Behaviour::V6_1
-        },
+        "knowing_all_flags(Behaviour::V6_1)",
+        knowing_all_flags(Behaviour::V6_1),
     ),
     (
-        "Behaviour { known_flags: MemblockFlags::all(), ..Behaviour::V6_12 }",
-        Behaviour {
-            known_flags: MemblockFlags::all(),
-            ..Behaviour::V6_12
-        },
+        "knowing_all_flags(Behaviour::V6_12)",
+        knowing_all_flags(Behaviour::V6_12),
     ),
     ("Behaviour::V6_18", Behaviour::V6_18),
     ("Behaviour::V7_3", Behaviour::V7_3),

@@ -150,10 +150,8 @@ fn a_reservation_over_two_nodes_is_cut_between_them() {
 /// The size that 6.5 to 6.14 got wrong reaches reservations outside memory alone.
 #[test]
 fn the_wrong_size_of_6_5_gives_nodes_to_reservations_outside_memory() {
-    let behaviour = Behaviour {
-        reserved_node: memblock::ReservedNode::PerRegion { end_as_size: true },
-        ..Behaviour::V6_12
-    };
+    let mut behaviour = Behaviour::V6_12;
+    behaviour.reserved_node = memblock::ReservedNode::PerRegion { end_as_size: true };
     let mut m = Memblock::new(behaviour);
     m.add_node(r(0x10_0000, 0x20_0000), n(0), f(0)).unwrap();
     m.add_node(r(0x20_0000, 0x30_0000), n(1), f(0)).unwrap();

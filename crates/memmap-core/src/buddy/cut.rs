@@ -29,6 +29,7 @@ impl Block {
 
     /// The block of the same size that it would merge with.
     #[doc(alias = "__find_buddy_pfn")]
+    #[must_use]
     pub const fn buddy(self) -> Self {
         Self {
             pfn: Pfn::new(self.pfn.get() ^ self.pages()),
@@ -37,6 +38,7 @@ impl Block {
     }
 
     /// The block that it makes with its buddy.
+    #[must_use]
     pub const fn merged(self) -> Self {
         Self {
             pfn: Pfn::new(self.pfn.get() & !self.pages()),

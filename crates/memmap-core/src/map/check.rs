@@ -99,6 +99,7 @@ pub enum Violation {
 
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CheckReport {
     /// The first [`CheckReport::LIMIT`] violations.
     pub violations: Vec<Violation>,

@@ -75,6 +75,7 @@ impl fmt::Display for KernelVersion {
 /// A text that does not begin with `MAJOR.MINOR`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a kernel release: it must begin with MAJOR.MINOR, as in 6.12 or 6.12.117+deb12")]
+#[non_exhaustive]
 pub struct ParseKernelVersionError;
 
 /// Reads `6.12`, `6.12.117`, `6.12.117+deb12-cloud-amd64`, `6.9-rc1`.

@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// An instruction set that the vector writers know how to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Path {
     /// Plain Rust: every architecture has it, and nothing else has it on architectures other than
     /// x86-64.

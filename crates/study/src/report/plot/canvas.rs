@@ -94,6 +94,7 @@ pub(crate) struct Hit {
 /// Why a plot could not be drawn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the plot `{plot}` could not be drawn: {reason}")]
+#[non_exhaustive]
 pub struct PlotError {
     plot: String,
     reason: String,
