@@ -161,7 +161,8 @@ impl Engine {
             &self.topology,
         )?;
         let map = began.elapsed();
-        let mut report = phases::run(target, &crew, &work, options);
+        let spare = self.topology.allowed_cpus.len() > crew.seats().len();
+        let mut report = phases::run(target, &crew, &work, options, spare);
         report.planned = plan.sections();
         report.phases.map = map;
         report.placement = placement::sample(target, plan, options.sample_pages);

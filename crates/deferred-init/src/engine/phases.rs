@@ -19,11 +19,15 @@ use crate::schedule::{Flow, Scheduler, Static, Tally};
 use crate::workers::{Crew, Seat, Start};
 
 /// Faults and writes all of `work`.
+///
+/// With `spare`, some CPU has no worker: the caller may be woken while they still write. Elsewhere it
+/// would take a worker's CPU away.
 pub(super) fn run(
     target: &dyn Target,
     crew: &Crew,
     work: &Work<'_>,
     options: &RunOptions<'_>,
+    spare: bool,
 ) -> Report {
     let run_span = match options.spans {
         SpanDetail::Off => Span::none(),
@@ -52,7 +56,7 @@ pub(super) fn run(
             .enumerate()
             .map(|(worker, _)| {
                 CachePadded::new(Mutex::new(Log {
-                    to_go: work.fair_share(worker),
+                    to_go: if spare { work.fair_share(worker) } else { 0 },
                     ..Log::default()
                 }))
             })
@@ -113,7 +117,8 @@ fn nodes(work: &Work<'_>, run_span: &Span, spans: SpanDetail) -> Vec<NodeRun> {
 #[derive(Default)]
 struct Log {
     current: Option<Current>,
-    // sections until it has done as many as others of its group, if all do equally many
+    // sections until it has done as many as others of its group, if all do equally many, and it is
+    // time to wake the caller; 0 where it is not to be woken
     to_go: u64,
     skipped: u64,
     end_ns: u64,

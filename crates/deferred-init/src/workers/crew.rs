@@ -231,7 +231,8 @@ impl Crew {
     }
 
     /// Says, on a worker, that the tasks of [`each`](Self::each) will soon be done, so that its caller
-    /// is awake by then. Calling it too early or never costs time, nothing else.
+    /// is awake by then. Calling it too early, never, or where every CPU has a worker costs time, nothing
+    /// else.
     pub fn soon(&self) {
         self.end.soon();
     }
