@@ -3,13 +3,16 @@
 
 #[path = "../../crates/memblock/tests/common/mod.rs"]
 mod common;
+// the module alone: all that the crate `tools` depends on would be built with the fuzzer's flags
+#[path = "../../crates/tools/src/soak/mod.rs"]
+pub mod soak;
 
 use std::sync::OnceLock;
 
 use common::{BYTES, KERNELS, Op, Oracle, PAGE_SHIFT, same};
 use deferred_init::Topology;
 use memblock::{Memblock, Which};
-use tools::soak::{Dice, Part, live};
+use soak::{Dice, Part, live};
 
 /// Bytes of struct pages of a machine: small, so that many are tried.
 const MEMMAP: u64 = 1 << 20;

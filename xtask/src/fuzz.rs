@@ -1,13 +1,17 @@
-//! Fuzzing of the readers: `cargo xtask fuzz [TARGET …] [--seconds N]`.
+//! Fuzzing of readers and scripts: `cargo xtask fuzz [TARGET …] [--seconds N]`.
 //!
 //! Coverage counters and the address sanitizer are part of the stable compiler but may be asked for
 //! by its own developers only, hence `RUSTC_BOOTSTRAP`, for this build alone. What is found to be
 //! interesting is kept in `target/fuzz/corpus`, what breaks a reader in `target/fuzz/artifacts`.
+//! Each target's run is a line of the log of nights, with the inputs tried, those that reached what
+//! none had reached before, and findings.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 
-use crate::launch;
+use crate::launch::{self, Stream};
+use crate::log::{Ended, Log, Run};
 
 /// Flags that make a program tell the fuzzer where it goes, and stop where it touches what is not
 /// its own.
@@ -43,7 +47,11 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     }
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let out = launch::root().join("target/fuzz");
-    let line: Vec<String> = [
+    let chosen: Vec<String> = known
+        .into_iter()
+        .filter(|name| asked.targets.is_empty() || asked.targets.contains(name))
+        .collect();
+    let mut line: Vec<String> = [
         "build",
         "--release",
         "--locked",
@@ -56,19 +64,25 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     ]
     .map(String::from)
     .into();
+    line.extend(
+        chosen
+            .iter()
+            .flat_map(|name| ["--bin".into(), name.clone()]),
+    );
     let built = launch::cargo_with(&line, &[("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", FLAGS)]);
     if built != ExitCode::SUCCESS {
         return built;
     }
     let mut failed = Vec::new();
-    for name in known {
-        if asked.targets.is_empty() || asked.targets.contains(&name) {
-            let program = out.join(&triple).join("release").join(&name);
-            if !fuzz(&program, &name, &folder, &out, asked.seconds) {
-                failed.push(name);
-            }
+    for name in chosen {
+        let program = out.join(&triple).join("release").join(&name);
+        if !fuzz(&program, &name, &folder, &out, asked.seconds) {
+            failed.push(name);
         }
     }
+    let log = Log::of_workspace();
+    let totals = log.totals().only(|name| name.starts_with("fuzz/"));
+    println!("totals of {}:\n{totals}", log.path().display());
     if failed.is_empty() {
         return ExitCode::SUCCESS;
     }
@@ -136,7 +150,8 @@ fn fuzz(program: &Path, name: &str, folder: &Path, out: &Path, seconds: u64) -> 
         }
     }
     eprintln!("xtask fuzz: {name}, {seconds} s");
-    let status = Command::new(program)
+    let mut program = Command::new(program);
+    program
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-max_len={LONGEST}"))
         .arg(format!("-artifact_prefix={}/{name}-", artifacts.display()))
@@ -147,13 +162,87 @@ fn fuzz(program: &Path, name: &str, folder: &Path, out: &Path, seconds: u64) -> 
             "-verbosity=0",
         ])
         .arg(own)
-        .arg(folder.join("corpus").join(name))
-        .status();
-    match status {
+        .arg(folder.join("corpus").join(name));
+    let begin = Instant::now();
+    let mut stats = Stats::default();
+    let status = launch::watch(&mut program, Stream::Error, |line| stats.read(line));
+    let lived = match status {
         Ok(status) => status.success(),
         Err(error) => {
-            eprintln!("xtask fuzz: {}: {error}", program.display());
+            eprintln!("xtask fuzz: {}: {error}", program.get_program().display());
             false
+        }
+    };
+    let logged = Log::of_workspace().add(&Run {
+        name: &format!("fuzz/{name}"),
+        took: begin.elapsed(),
+        ended: if lived { Ended::Ok } else { Ended::Failed },
+        counts: &[
+            ("inputs", stats.inputs),
+            ("new", stats.new),
+            ("findings", u64::from(!lived)),
+        ],
+    });
+    lived && logged.is_ok()
+}
+
+/// What the fuzzer counted.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Stats {
+    inputs: u64,
+    /// Inputs that reached what none had reached before.
+    new: u64,
+}
+
+impl Stats {
+    fn read(&mut self, line: &str) {
+        let Some((name, number)) = line
+            .strip_prefix("stat::")
+            .and_then(|line| line.split_once(':'))
+        else {
+            return;
+        };
+        let Ok(number) = number.trim().parse() else {
+            return;
+        };
+        match name {
+            "number_of_executed_units" => self.inputs = number,
+            "new_units_added" => self.new = number,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_fuzzer_counted_is_read_from_what_it_prints() {
+        let mut stats = Stats::default();
+        for line in [
+            "INFO: Seed: 7",
+            "stat::number_of_executed_units: 262144",
+            "stat::new_units_added:          31",
+            "stat::slowest_unit_time_sec:    0",
+            "stat::new_units_added:          many",
+        ] {
+            stats.read(line);
+        }
+        let (inputs, new) = (262_144, 31);
+        assert_eq!(stats, Stats { inputs, new });
+    }
+
+    #[test]
+    fn every_target_has_seeds_and_a_line_in_the_manifest() {
+        let folder = launch::root().join("fuzz");
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let targets = targets(&folder);
+        assert!(!targets.is_empty());
+        for name in targets {
+            let seeds = std::fs::read_dir(folder.join("corpus").join(&name)).unwrap();
+            assert!(seeds.count() > 0, "{name}");
+            assert!(manifest.contains(&format!("name = \"{name}\"")), "{name}");
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Cargo, started where the user stands, with the line printed first.
 
+use std::io::{self, BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 use crate::hwloc;
 
@@ -50,6 +51,47 @@ pub(crate) fn cargo_with(args: &[String], environment: &[(&str, &str)]) -> ExitC
             ExitCode::from(2)
         }
     }
+}
+
+/// What a program says on one of its streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Output,
+    Error,
+}
+
+/// Runs a program and hands on, and to `see`, each line of one of its streams.
+///
+/// # Errors
+/// Where it cannot be started, or waited for.
+pub(crate) fn watch(
+    program: &mut Command,
+    stream: Stream,
+    mut see: impl FnMut(&str),
+) -> io::Result<ExitStatus> {
+    match stream {
+        Stream::Output => program.stdout(Stdio::piped()),
+        Stream::Error => program.stderr(Stdio::piped()),
+    };
+    let mut child = program.spawn()?;
+    let pipe: Option<Box<dyn io::Read>> = match stream {
+        Stream::Output => child.stdout.take().map(|pipe| Box::new(pipe) as _),
+        Stream::Error => child.stderr.take().map(|pipe| Box::new(pipe) as _),
+    };
+    // lossy: a finding's bytes may be printed as they are
+    for line in pipe
+        .into_iter()
+        .flat_map(|pipe| BufReader::new(pipe).split(b'\n'))
+    {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        match stream {
+            Stream::Output => println!("{line}"),
+            Stream::Error => eprintln!("{line}"),
+        }
+        see(&line);
+    }
+    child.wait()
 }
 
 /// The workspace's root folder.

@@ -8,8 +8,10 @@ mod fuzz;
 mod hwloc;
 mod install;
 mod launch;
+mod log;
 mod nightly;
 mod slurm;
+mod soak;
 mod study;
 mod test;
 mod tidy;
@@ -77,11 +79,11 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "soak",
         about: "lives of random machines under random faults, every map checked",
-        run: |args| launch::tool("soak", args),
+        run: soak::run,
     },
     Command {
         name: "fuzz",
-        about: "fuzz the readers: [TARGET …] [--seconds N], all targets for 30 s each by default",
+        about: "fuzz readers and scripts: [TARGET …] [--seconds N], all for 30 s each by default",
         run: fuzz::run,
     },
     Command {

@@ -205,7 +205,8 @@ typedef struct di_boot_options {
    */
   uint32_t host_addresses;
   /**
-   * Sections of a memory block, for hotplug; 0 for 1.
+   * Sections of a memory block, for hotplug: a power of two, or 0 for 1; no more than there is
+   * room for in the kernel's range of physical addresses.
    */
   uint64_t sections_per_block;
   /**

@@ -63,7 +63,7 @@ pub(crate) fn ask(
             LazyError::Stuck { .. } => di_status::DI_BUSY,
             _ => di_status::DI_NO_PAGE,
         };
-        Failure::new(status, error)
+        Failure::because(status, error)
     })
 }
 

@@ -56,7 +56,8 @@ pub struct di_boot_options {
     /// Not 0: links in struct pages are addresses of this process, and can be followed. 0: those of
     /// the modelled kernel, the same in every run.
     pub host_addresses: u32,
-    /// Sections of a memory block, for hotplug; 0 for 1.
+    /// Sections of a memory block, for hotplug: a power of two, or 0 for 1; no more than there is
+    /// room for in the kernel's range of physical addresses.
     pub sections_per_block: u64,
     /// Bytes that struct pages may take; 0 for what the host has available.
     pub memory_limit: u64,
@@ -143,7 +144,7 @@ fn memory(error: MapError) -> Failure {
         MapError::NotSparse | MapError::StructPageSize { .. } => di_status::DI_ARGUMENT,
         _ => di_status::DI_HOST_MEMORY,
     };
-    Failure::new(status, error)
+    Failure::because(status, error)
 }
 
 /// Boots the machine of `layout` as the kernel of `profile` (null: the one that the layout tells
@@ -186,6 +187,16 @@ pub unsafe extern "C" fn di_boot(
 }
 
 fn boot(geometry: Geometry, options: &Options) -> Result<di_machine, Failure> {
+    let (per_block, most) = (
+        options.raw.sections_per_block,
+        geometry.profile().nr_mem_sections(),
+    );
+    if per_block > most || !(per_block == 0 || per_block.is_power_of_two()) {
+        let message = format!(
+            "a memory block of {per_block} sections is none: give a power of two, at most {most}"
+        );
+        return Err(Failure::new(di_status::DI_ARGUMENT, message));
+    }
     let plan = Plan::new(&geometry).map_err(Failure::of(di_status::DI_LAYOUT))?;
     let topology = Topology::host().map_err(Failure::of(di_status::DI_HOST))?;
     let engine = Engine::new(topology);
@@ -216,7 +227,7 @@ fn boot(geometry: Geometry, options: &Options) -> Result<di_machine, Failure> {
     }
     allocator.set_growth(growth);
     let mut plugging = HotplugOptions::default();
-    plugging.sections_per_block = options.raw.sections_per_block.max(1);
+    plugging.sections_per_block = per_block.max(1);
     Ok(di_machine::new(
         Hotplug::new(allocator, plugging),
         engine,

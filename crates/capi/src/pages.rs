@@ -193,7 +193,7 @@ pub unsafe extern "C" fn di_view_get(machine: *const di_machine, view: *mut di_v
 }
 
 fn unread(error: ReadError) -> Failure {
-    Failure::new(di_status::DI_NO_PAGE, error)
+    Failure::because(di_status::DI_NO_PAGE, error)
 }
 
 /// Copies the words of an initialised struct page, each loaded at once: at most `words`, of which
@@ -294,7 +294,7 @@ pub unsafe extern "C" fn di_alloc_pages(
                 AllocError::Node(_) => di_status::DI_NOT_FOUND,
                 _ => di_status::DI_ARGUMENT,
             };
-            Failure::new(status, error)
+            Failure::because(status, error)
         })?;
         // SAFETY: the caller's word.
         unsafe { put(pfn, found.get(), "pfn") }
@@ -322,7 +322,7 @@ pub unsafe extern "C" fn di_free_pages(
                 FreeError::NoPage { .. } => di_status::DI_NO_PAGE,
                 _ => di_status::DI_ARGUMENT,
             };
-            Failure::new(status, error)
+            Failure::because(status, error)
         })
     })
 }

@@ -41,7 +41,7 @@ fn refused(error: BlockError) -> Failure {
         BlockError::Section(HotplugError::AlreadyThere { .. }) => di_status::DI_CONFLICT,
         _ => di_status::DI_ARGUMENT,
     };
-    Failure::new(status, error)
+    Failure::because(status, error)
 }
 
 /// The frames of whole memory blocks.
@@ -154,7 +154,7 @@ fn blocks(state: &State, start: u64, bytes: u64) -> Result<std::ops::Range<u64>,
     let pages = state.plug.block_pages();
     if !pfns.start().is_aligned(pages) || !pfns.end().is_aligned(pages) {
         let error = BlockError::Misaligned { pfns, pages };
-        return Err(Failure::new(di_status::DI_ARGUMENT, error));
+        return Err(Failure::because(di_status::DI_ARGUMENT, error));
     }
     Ok(pfns.start().get() / pages..pfns.end().get() / pages)
 }
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn di_device_add(
                     }
                     _ => di_status::DI_ARGUMENT,
                 };
-                Failure::new(status, error)
+                Failure::because(status, error)
             })?;
         if !id.is_null() {
             // SAFETY: it is not null, so it is valid.

@@ -105,9 +105,14 @@ pub(crate) unsafe fn fill<T: Copy>(out: *mut T, value: T, what: &str) -> Result<
     Ok(())
 }
 
+/// Structures are whole words in every build: another size was never set, and would cut a pointer.
 fn check_size(size: usize) -> Result<(), Failure> {
-    if size < size_of::<usize>() {
-        let message = "set the member `size` to the size of the structure first";
+    let word = size_of::<usize>();
+    if size < word || !size.is_multiple_of(word) {
+        let message = format!(
+            "the member `size` is {size}, which no structure has; set it to the size of the \
+             structure first"
+        );
         return Err(Failure::new(di_status::DI_ARGUMENT, message));
     }
     Ok(())

@@ -183,10 +183,13 @@ pub unsafe extern "C" fn di_flags_decode(
 ) -> di_status {
     // nothing in here can panic, so what it costs is the arithmetic
     // SAFETY: the caller's word.
-    if let (Some(profile), Some(out)) = unsafe { (profile.as_ref(), flags.as_mut()) }
-        && out.size == size_of::<di_flags>()
+    if let Some(profile) = unsafe { profile.as_ref() }
+        && !flags.is_null()
+        // SAFETY: it is not null, so its first word is there; the rest is only as long as that says.
+        && unsafe { flags.cast::<usize>().read() } == size_of::<di_flags>()
     {
-        *out = profile.fields.decode(word);
+        // SAFETY: all of it is there.
+        unsafe { flags.write(profile.fields.decode(word)) };
         return di_status::DI_OK;
     }
     guard(|| {

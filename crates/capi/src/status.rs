@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::error::Error;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -54,9 +55,24 @@ impl Failure {
         Self { status, message }
     }
 
+    /// All that an error tells: C has no other way to ask for its sources.
+    pub(crate) fn because(status: di_status, error: impl Error) -> Self {
+        let mut message = error.to_string();
+        let mut source = error.source();
+        while let Some(error) = source {
+            let more = error.to_string();
+            // many name their source in their own words
+            if !message.contains(&more) {
+                message = format!("{message}: {more}");
+            }
+            source = error.source();
+        }
+        Self { status, message }
+    }
+
     /// A closure for `map_err`.
-    pub(crate) fn of<E: ToString>(status: di_status) -> impl Fn(E) -> Self {
-        move |error| Self::new(status, error)
+    pub(crate) fn of<E: Error>(status: di_status) -> impl Fn(E) -> Self {
+        move |error| Self::because(status, error)
     }
 }
 
@@ -144,6 +160,24 @@ mod tests {
     fn a_panic_ends_at_the_boundary_as_a_status_with_its_words() {
         assert_eq!(guard(|| panic!("seven")), di_status::DI_DEFECT);
         assert!(last().ends_with("seven"));
+    }
+
+    #[test]
+    fn a_message_tells_the_sources_of_an_error_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("the outer one")]
+        struct Outer(#[source] Middle);
+        #[derive(Debug, thiserror::Error)]
+        #[error("the middle one: the inner one")]
+        struct Middle(#[source] Inner);
+        #[derive(Debug, thiserror::Error)]
+        #[error("the inner one")]
+        struct Inner;
+        let failure = Failure::because(di_status::DI_HOST, Outer(Middle(Inner)));
+        assert_eq!(
+            failure.message,
+            "the outer one: the middle one: the inner one"
+        );
     }
 
     #[test]

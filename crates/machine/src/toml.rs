@@ -253,6 +253,9 @@ impl<'a> Reader<'a> {
             };
             let key = key.trim();
             match (&mut table, value) {
+                (Some(table), _) if table.values.iter().any(|(known, _)| known == key) => {
+                    return self.line(line, text, "each key once in a table");
+                }
                 (Some(table), Value::Number(number)) => table.values.push((key.to_owned(), number)),
                 (Some(_), _) => return self.line(line, text, "an integer"),
                 (None, value) => self.top(line, text, key, value)?,

@@ -51,6 +51,24 @@ fn a_layout_that_is_written_and_read_again_is_the_same() {
 }
 
 #[test]
+fn a_reservation_inside_of_another_leaves_nothing_of_its_node() {
+    let layout = |reserved: &str| {
+        let text = format!(
+            "form = 1\n[[memory]]\nstart = 0\nend = 0x9000\n{reserved}\
+             [[node]]\nstart = 0x5000\nend = 0x9000\nid = 1\n"
+        );
+        MachineLayout::from_toml("text", &text).unwrap()
+    };
+    let outer = "[[reserved]]\nstart = 0x1000\nend = 0x9000\n";
+    let inner = "[[reserved]]\nstart = 0x2000\nend = 0x3000\nnode = 1\n";
+    let first = layout(&format!("{inner}{outer}"));
+    assert_eq!(first.memblock().unwrap(), layout(outer).memblock().unwrap());
+    let written = first.to_toml().unwrap();
+    let second = MachineLayout::from_toml("text", &written).unwrap();
+    assert_eq!(second.to_toml().unwrap(), written);
+}
+
+#[test]
 fn what_other_readers_make_can_be_written() {
     let made: ByteSize = "16G".parse().unwrap();
     let layout = synthetic::even(made, 4).unwrap();
@@ -84,6 +102,10 @@ fn wrong_texts_are_refused_with_the_line() {
         (
             "[[memory]]\nstart = 0\nend = 1\ncolour = 3",
             "a key of this table",
+        ),
+        (
+            "[[memory]]\nstart = 0\nend = 1\nend = 2",
+            "each key once in a table",
         ),
         ("", "no usable memory"),
         ("machine = \"never closed", "a string in double quotes"),

@@ -260,6 +260,18 @@ impl SysError {
     }
 }
 
+impl From<SysError> for std::io::Error {
+    /// Of the kind that the system's reason is; the error itself is inside.
+    fn from(error: SysError) -> Self {
+        let kind = error
+            .errno()
+            .map_or(std::io::ErrorKind::InvalidInput, |errno| {
+                std::io::Error::from(errno).kind()
+            });
+        Self::new(kind, error)
+    }
+}
+
 /// What a user can do about it, in one clause.
 fn advice(call: Call, Errno(errno): Errno) -> &'static str {
     match (call, errno) {

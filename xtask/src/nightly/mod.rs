@@ -3,14 +3,13 @@
 //! A night can be split: by names, or by the minutes that there are. What ran is added to a log,
 //! whose totals say how much each step has seen so far.
 
-mod log;
 mod steps;
 
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::launch;
-use log::Log;
+use crate::log::{Ended, Log, Run};
 use steps::{STEPS, Step};
 
 /// What was asked for.
@@ -37,8 +36,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let log = Log::of(&launch::root());
-    let commit = commit();
+    let log = Log::of_workspace();
     let began = Instant::now();
     let mut failed = Vec::new();
     let mut left = Vec::new();
@@ -50,17 +48,18 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             left.push(step.name);
             continue;
         }
-        let line: Vec<String> = step.line.split(' ').map(String::from).collect();
         let start = Instant::now();
-        let ok = launch::cargo_with(&line, step.environment) == ExitCode::SUCCESS;
-        if !ok {
+        let ended = take(step);
+        if ended == Ended::Failed {
             failed.push(step.name);
         }
-        if let Err(error) = log.add(&commit, step.name, start.elapsed(), ok) {
-            eprintln!(
-                "xtask nightly: {} could not be written: {error}",
-                log.path().display()
-            );
+        let run = Run {
+            name: step.name,
+            took: start.elapsed(),
+            ended,
+            counts: &[],
+        };
+        if log.add(&run).is_err() {
             return ExitCode::from(2);
         }
     }
@@ -73,6 +72,35 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     }
     eprintln!("xtask nightly: failed: {}", failed.join(" "));
     ExitCode::FAILURE
+}
+
+/// Takes a step, where what it needs is there.
+fn take(step: &Step) -> Ended {
+    if let Some((program, install)) = step.needs
+        && !is_there(program)
+    {
+        eprintln!(
+            "xtask nightly: {} skipped: there is no {program}; {install}",
+            step.name
+        );
+        return Ended::Skipped;
+    }
+    eprintln!("xtask nightly: {}: {}", step.name, step.about);
+    let line: Vec<String> = step.line.split_whitespace().map(String::from).collect();
+    match launch::cargo_with(&line, step.environment) == ExitCode::SUCCESS {
+        true => Ended::Ok,
+        false => Ended::Failed,
+    }
+}
+
+/// Whether a program can be started.
+fn is_there(program: &str) -> bool {
+    let tried = Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    tried.is_ok_and(|status| status.success())
 }
 
 fn fits(step: &Step, minutes: u64, gone: Duration) -> bool {
@@ -100,8 +128,9 @@ fn read(args: &[String]) -> Result<Wish, String> {
 fn help() -> String {
     let mut text = String::from(
         "Usage: cargo xtask nightly [--minutes N] [STEP …]\n\n\
-         Without a name all steps are run; with --minutes those that still fit. Exit 0 where all that\n\
-         ran succeeded, 1 where one failed, 2 where the command line or the log is at fault.\n\n",
+         Without a name all steps are run; with --minutes those that still fit. A step whose program is\n\
+         not there is skipped, with the line that installs it. Exit 0 where all that ran succeeded, 1\n\
+         where one failed, 2 where the command line or the log is at fault.\n\n",
     );
     for step in STEPS {
         text.push_str(&format!(
@@ -110,19 +139,6 @@ fn help() -> String {
         ));
     }
     text
-}
-
-/// The commit that is tried, `-` where git does not say.
-fn commit() -> String {
-    let output = Command::new("git")
-        .args(["rev-parse", "--short", "HEAD"])
-        .current_dir(launch::root())
-        .output();
-    let text = output
-        .ok()
-        .filter(|output| output.status.success())
-        .and_then(|output| String::from_utf8(output.stdout).ok());
-    text.map_or_else(|| "-".into(), |text| text.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -149,6 +165,16 @@ mod tests {
         assert!(fits(step, step.minutes, Duration::ZERO));
         assert!(!fits(step, step.minutes, Duration::from_secs(1)));
         assert!(fits(step, u64::MAX, Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn a_step_without_its_program_is_skipped() {
+        let step = Step {
+            needs: Some(("no-such-program-anywhere", "apt-get install it")),
+            ..STEPS[0]
+        };
+        assert_eq!(take(&step), Ended::Skipped);
+        assert!(is_there("cargo"));
     }
 
     #[test]

@@ -122,13 +122,11 @@ impl Lazy<Watched> {
     }
 }
 
-/// Every interleaving, or those with few preemptions where there are too many of them.
+/// Every interleaving, or those with few preemptions where there are too many of them;
+/// `LOOM_MAX_PREEMPTIONS` says otherwise for all models, up or down.
 fn model(preemptions: Option<usize>, body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = match (builder.preemption_bound, preemptions) {
-        (Some(asked), Some(bound)) => Some(asked.min(bound)),
-        (asked, bound) => asked.or(bound),
-    };
+    builder.preemption_bound = builder.preemption_bound.or(preemptions);
     builder.check(body);
 }
 

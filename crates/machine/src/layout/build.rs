@@ -108,7 +108,13 @@ impl MachineLayout {
                 .reserve_with(reserved.range, node, flags)
                 .map_err(|source| refused(reserved, source))?;
         }
-        if self.reserved.iter().all(|reserved| reserved.node.is_none()) {
+        // What was reserved counts, not what was written: a reservation inside of others leaves nothing
+        // of its node.
+        if memblock
+            .reserved()
+            .iter()
+            .all(|region| region.node().is_none())
+        {
             for claim in &self.node_ranges {
                 memblock
                     .set_node(claim.range, Which::Reserved, claim.node)

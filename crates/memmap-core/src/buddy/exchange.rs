@@ -334,8 +334,10 @@ impl<P: StructPages + ?Sized> LockedZone<'_, P> {
         self.take_smallest(order, to)
     }
 
+    /// The list of a block whose pageblock becomes `migrate`: strict lists follow what
+    /// [`Rules::set_type`] stores.
     fn stored(&self, rules: Rules<'_>, migrate: MigrateType) -> MigrateType {
-        if rules.grouping || !rules.strict() {
+        if rules.grouping || !rules.strict() || !migrate.is_mergeable() {
             migrate
         } else {
             MigrateType::Unmovable
@@ -373,9 +375,10 @@ impl<P: StructPages + ?Sized> LockedZone<'_, P> {
             .map(|block| (block, self.listed_type(rules, block, from)))
             .collect();
         rules.set_type(pageblock, migrate);
+        let to = self.stored(rules, migrate);
         for (block, listed) in free {
-            if listed != migrate {
-                self.move_to(block, listed, migrate);
+            if listed != to {
+                self.move_to(block, listed, to);
             }
         }
     }

@@ -43,7 +43,9 @@ pub enum OnlineTo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HotplugOptions {
-    /// Sections of a memory block.
+    /// Sections of a memory block: a power of two, at least 1, and no more than the profile has room
+    /// for ([`nr_mem_sections`](crate::Profile::nr_mem_sections)). Another number counts as the
+    /// nearest of these below it.
     #[doc(alias = "memory_block_size_bytes")]
     pub sections_per_block: u64,
     /// The struct pages of added memory lie in that memory.
@@ -85,7 +87,8 @@ impl Hotplug {
     pub fn new(allocator: Allocator<MemoryMap>, options: HotplugOptions) -> Self {
         let geometry = allocator.pages().geometry();
         let sections = geometry.sections();
-        let per_block = options.sections_per_block.max(1);
+        let most = geometry.profile().nr_mem_sections().max(1);
+        let per_block = 1 << options.sections_per_block.clamp(1, most).ilog2();
         let blocks = sections
             .iter()
             .map(|section| {

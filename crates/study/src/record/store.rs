@@ -9,6 +9,8 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sys::{Args, Call};
+
 use super::{Key, ReadError, Record, Recorded, read};
 
 /// A file that records are appended to.
@@ -77,10 +79,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::Exists`], [`StoreError::Io`].
     pub fn create(path: &Path) -> Result<Self, StoreError> {
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .open(path)
+        let file = passes(Call::Open, path)
+            .and_then(|()| OpenOptions::new().append(true).create_new(true).open(path))
             .map_err(|source| match source.kind() {
                 io::ErrorKind::AlreadyExists => StoreError::Exists {
                     file: path.to_owned(),
@@ -108,12 +108,14 @@ impl Store {
             file: path.to_owned(),
             source,
         };
+        passes(Call::Open, path).map_err(wrong)?;
         let file = OpenOptions::new()
             .append(true)
             .create(true)
             .open(path)
             .map_err(wrong)?;
         lock(path, &file)?;
+        passes(Call::Read, path).map_err(wrong)?;
         let recorded = read(path)?;
         if let Some(record) = recorded
             .records
@@ -129,8 +131,12 @@ impl Store {
             });
         }
         if let Some(torn) = &recorded.torn {
-            file.set_len(torn.offset).map_err(wrong)?;
-            file.sync_data().map_err(wrong)?;
+            passes(Call::Write, path)
+                .and_then(|()| file.set_len(torn.offset))
+                .map_err(wrong)?;
+            passes(Call::Fdatasync, path)
+                .and_then(|()| file.sync_data())
+                .map_err(wrong)?;
         }
         let last = recorded.records.iter().map(|record| record.session).max();
         let store = Self {
@@ -166,6 +172,15 @@ impl Store {
         self.done.insert(record.key());
         Ok(())
     }
+}
+
+/// Where a test lets one of the calls fail that go through std here.
+fn passes(call: Call, path: &Path) -> io::Result<()> {
+    let args = || Args::File {
+        path: path.to_owned(),
+        bytes: 0,
+    };
+    Ok(sys::seam::check(call, args)?)
 }
 
 fn lock(path: &Path, file: &File) -> Result<(), StoreError> {

@@ -298,15 +298,20 @@ fn hand_over(map: MemoryMap, geometry: &Geometry) -> Result<Allocator<MemoryMap>
     for section in geometry.sections().iter() {
         allocator.hand_over(&plan, section);
     }
-    check_allocator(&allocator)?;
+    check_allocator(&allocator, || "hand-over".into())?;
     Ok(allocator)
 }
 
-fn check_allocator(allocator: &Allocator<MemoryMap>) -> Result<(), Finding> {
+/// `after` says what was done to it last.
+fn check_allocator(
+    allocator: &Allocator<MemoryMap>,
+    after: impl FnOnce() -> String,
+) -> Result<(), Finding> {
     match allocator.check().as_slice() {
         [] => Ok(()),
         [first, rest @ ..] => Err(Finding::new(format!(
-            "the allocator is wrong: {first:?}, and {} more",
+            "the allocator is wrong after {}: {first}, and {} more",
+            after(),
             rest.len()
         ))),
     }
@@ -347,7 +352,7 @@ fn allocate(
     for count in counts {
         lived.allocations += count?;
     }
-    check_allocator(allocator)?;
+    check_allocator(allocator, || "all was given back".into())?;
     match free(allocator) {
         after if after == before => Ok(()),
         after => Err(Finding::new(format!(
@@ -432,25 +437,30 @@ fn plug(
         let number = dice.below(top + 1);
         let pfns = machine.block_pfns(number);
         let more = dice.below(2);
-        let done = match dice.below(4) {
+        let (what, done) = match dice.below(4) {
             0 => {
                 let end = machine.block_pfns(number + more).end();
                 let node = dice.pick(&nodes);
-                machine.add(node, PfnRange::new(pfns.start(), end)).is_ok()
+                let added = machine.add(node, PfnRange::new(pfns.start(), end));
+                ("adding", added.is_ok())
             }
             1 => {
                 let to = [OnlineTo::Auto, OnlineTo::Kernel, OnlineTo::Movable];
-                machine.online(number, dice.pick(&to)).is_ok()
+                let online = machine.online(number, dice.pick(&to));
+                ("onlining", online.is_ok())
             }
-            2 => machine.offline(number).is_ok(),
-            _ => machine.remove(pfns).is_ok(),
+            2 => ("offlining", machine.offline(number).is_ok()),
+            _ => ("removing", machine.remove(pfns).is_ok()),
         };
         if done {
             lived.plugged += 1;
         } else {
             lived.refused += 1;
         }
-        check_allocator(machine.allocator())?;
+        check_allocator(machine.allocator(), || {
+            let went = if done { "done" } else { "refused" };
+            format!("{what} memory block {number} ({pfns:?}, {went})")
+        })?;
     }
     Ok(())
 }

@@ -3,6 +3,13 @@
 //! One test in a process of its own: it counts what the process holds. It leaves a table, a line a
 //! kind of failure, as `target/faults.md`.
 
+#![expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "all calls of the scenario in C rest on one promise: every pointer is its own"
+)]
+
+mod c_interface;
+mod records;
 mod scenarios;
 mod table;
 
@@ -12,6 +19,7 @@ use sys::seam::Faults;
 use sys::{Call, Errno, SysError};
 use tools::soak::Census;
 
+use c_interface::Told;
 use scenarios::{SCENARIOS, Scenario};
 use table::Table;
 
@@ -31,7 +39,12 @@ fn errnos(call: Call) -> [i32; 2] {
 fn refusal<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e SysError> {
     let mut at = Some(error);
     while let Some(error) = at {
-        if let Some(found) = error.downcast_ref::<SysError>() {
+        // an error of the standard library's own type holds ours, but does not name it as its source
+        let inside = error
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::get_ref)
+            .and_then(|inside| inside.downcast_ref::<SysError>());
+        if let Some(found) = error.downcast_ref::<SysError>().or(inside) {
             return Some(found);
         }
         at = error.source();
@@ -56,6 +69,18 @@ fn once(scenario: &Scenario, call: Call, nth: u64, errno: i32) -> Option<String>
     }
     Some(match result {
         Ok(went_on) => went_on,
+        Err(error) if error.is::<Told>() => {
+            // C gets a status, and the rest in words
+            let text = error.to_string();
+            for word in [call.name(), &Errno(errno).to_string()] {
+                assert!(
+                    text.contains(word),
+                    "{}: {call} {nth}: {text}",
+                    scenario.name
+                );
+            }
+            format!("error: {}", text.split(' ').next().unwrap_or_default())
+        }
         Err(error) => {
             let what = refusal(error.as_ref());
             let what = what.unwrap_or_else(|| {

@@ -12,6 +12,8 @@ use memmap_core::{
 };
 use zone_device::{DevPagemap, DeviceMemmap, DeviceRuns, MemoryType, Site, Way};
 
+use crate::{c_interface, records};
+
 /// One of them. What it returns says how it went on where it did: in full, or without what.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
@@ -37,7 +39,19 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "records",
-        run: records,
+        run: records::lines,
+    },
+    Scenario {
+        name: "records of a study",
+        run: records::study,
+    },
+    Scenario {
+        name: "C interface, mapped",
+        run: || c_interface::life(1),
+    },
+    Scenario {
+        name: "C interface, heap",
+        run: || c_interface::life(2),
     },
 ];
 
@@ -113,7 +127,7 @@ fn boot(placement: Placement, pinning: Pinning) -> Result<String, Box<dyn Error>
     Ok(went_on(&without))
 }
 
-fn went_on(without: &[String]) -> String {
+pub(crate) fn went_on(without: &[String]) -> String {
     match without {
         [] => "goes on, complete".into(),
         without => format!("goes on, complete; {}", without.join("; ")),
@@ -136,18 +150,4 @@ fn device(way: Way) -> Result<String, Box<dyn Error>> {
         .refusal
         .map(|refusal| format!("{} in place of {}: {}", bound.way, way, kind(&refusal)));
     Ok(went_on(&refusal.into_iter().collect::<Vec<_>>()))
-}
-
-fn records() -> Result<String, Box<dyn Error>> {
-    let folder = tempfile::tempdir()?;
-    let path = folder.path().join("run.jsonl");
-    let lines = ["{\"run\":1}\n", "{\"run\":2}\n", "{\"run\":3}\n"];
-    for (done, line) in lines.iter().enumerate() {
-        let result = sys::append_record(&path, line.as_bytes());
-        let held = std::fs::read_to_string(&path).unwrap_or_default();
-        let whole = done + usize::from(result.is_ok());
-        assert_eq!(held, lines[..whole].concat(), "records on disk are whole");
-        result?;
-    }
-    Ok(went_on(&[]))
 }
