@@ -45,18 +45,21 @@ impl Against {
     }
 }
 
-/// `0.93 [0.92, 0.94]`, or `~0.93` without an interval.
+/// `0.93 [0.92, 0.94]`, or `~0.93` without an interval; two more digits below a tenth.
 impl std::fmt::Display for Against {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let digits = match self.median() {
+            small if small < 0.1 => 4,
+            _ => 2,
+        };
         match self {
             Self::Judged(ratio) => {
-                write!(
-                    f,
-                    "{:.2} [{:.2}, {:.2}]",
-                    ratio.median, ratio.low, ratio.high
-                )
+                let Ratio {
+                    median, low, high, ..
+                } = ratio;
+                write!(f, "{median:.digits$} [{low:.digits$}, {high:.digits$}]")
             }
-            Self::Indicated(median) => write!(f, "~{median:.2}"),
+            Self::Indicated(median) => write!(f, "~{median:.digits$}"),
         }
     }
 }

@@ -294,7 +294,7 @@ mod tests {
             "{said}"
         );
         assert!(
-            lines[1].contains("the first memory is usable sooner (0.20 ms, 0.01 ["),
+            lines[1].contains("the first memory is usable sooner (0.20 ms, 0.0"),
             "{said}"
         );
         assert!(
@@ -368,7 +368,7 @@ mod tests {
             policy    first usable  of eager      total  of eager  worst stretch  of eager  runs  settings
             eager        20.000 ms         –  20.000 ms         –      20.000 ms         –     3  1 thread, first-touch, deque, eager, stream, system pages
             deferred      5.000 ms     ~0.25  12.000 ms     ~0.60       5.000 ms     ~0.25     3  2 threads, first-touch, deque, deferred, stream, system pages
-            lazy          0.250 ms     ~0.01  30.000 ms     ~1.50       1.000 ms     ~0.05     3  2 threads, first-touch, deque, lazy, stream, system pages
+            lazy          0.250 ms   ~0.0125  30.000 ms     ~1.50       1.000 ms   ~0.0500     3  2 threads, first-touch, deque, lazy, stream, system pages
         "#]]
         .assert_eq(&table(&rows).to_string());
     }

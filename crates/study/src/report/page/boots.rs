@@ -78,7 +78,7 @@ fn table(group: &BootGroup) -> Markup {
                     (cell(time, wait.name(), row, 2))
                     (cell(of_eager, "of-eager", row, 3))
                 }
-                td { (row.sections.0) " of " (row.sections.1) }
+                td { (row.sections.0) }
                 td { (row.runs) }
             } } }
         } }

@@ -15,6 +15,13 @@ use super::ink::Ink;
 /// Parts of a pixel.
 const SCALE: f64 = 4.0;
 
+/// Widths of lines that are no curves, pixels: unlike those of curves, so that style sheets can tell.
+const CROSS: f64 = 1.75;
+const WHISKER: f64 = 1.25;
+
+/// The same as they are written into a plot.
+pub(crate) const NO_CURVES: [u32; 2] = [(CROSS * SCALE) as u32, (WHISKER * SCALE) as u32];
+
 /// Height of words, pixels.
 const TEXT: f64 = 12.0;
 
@@ -263,17 +270,17 @@ impl Canvas<'_> {
                 self.polygon([(x, y - r), (x + r, y), (x, y + r), (x - r, y)], ink, 1.0);
             }
             Marker::Cross => {
-                self.path([(x - r, y - r), (x + r, y + r)], ink, 2.0);
-                self.path([(x - r, y + r), (x + r, y - r)], ink, 2.0);
+                self.path([(x - r, y - r), (x + r, y + r)], ink, CROSS);
+                self.path([(x - r, y + r), (x + r, y - r)], ink, CROSS);
             }
         }
     }
 
     /// An interval: a whisker with feet.
     pub(crate) fn whisker(&mut self, x: f64, from: f64, to: f64, ink: Ink) {
-        self.path([(x, from), (x, to)], ink, 1.25);
+        self.path([(x, from), (x, to)], ink, WHISKER);
         for y in [from, to] {
-            self.path([(x - 3.5, y), (x + 3.5, y)], ink, 1.25);
+            self.path([(x - 3.5, y), (x + 3.5, y)], ink, WHISKER);
         }
     }
 

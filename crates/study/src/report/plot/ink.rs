@@ -123,9 +123,12 @@ pub(crate) fn dark_rules() -> String {
 pub(crate) fn rules() -> String {
     let mut rules = String::new();
     for (ink, dashes) in [(LIMIT, "28 16"), (IDEAL, "8 12"), (MODEL, "16 12")] {
+        // crosses and whiskers are too short to be dashed
+        let not = super::canvas::NO_CURVES.map(|width| format!(":not([stroke-width=\"{width}\"])"));
         rules.push_str(&format!(
-            ".plot polyline[stroke=\"{}\"]{{stroke-dasharray:{dashes}}}\n",
-            hex(ink.0)
+            ".plot polyline[stroke=\"{}\"]{}{{stroke-dasharray:{dashes}}}\n",
+            hex(ink.0),
+            not.concat()
         ));
     }
     for (index, pair) in SERIES.iter().enumerate() {
