@@ -395,7 +395,13 @@ impl<'a> Reader<'a> {
             }));
         }
         // Where nobody names a node there is one.
-        if layout.memory.iter().all(|memory| memory.node.is_none()) {
+        let there = |memory: &&MemoryRange| !memory.range.is_empty();
+        if layout
+            .memory
+            .iter()
+            .filter(there)
+            .all(|memory| memory.node.is_none())
+        {
             for memory in &mut layout.memory {
                 memory.node = Some(NodeId::new(0));
             }

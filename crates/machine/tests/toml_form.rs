@@ -69,6 +69,17 @@ fn a_reservation_inside_of_another_leaves_nothing_of_its_node() {
 }
 
 #[test]
+fn a_range_without_bytes_names_no_node() {
+    let text = "form = 1\n[[memory]]\nstart = 0\nend = 0x9000\n\
+                [[memory]]\nstart = 0xa000\nend = 0xa000\nnode = 1\n";
+    let first = MachineLayout::from_toml("text", text).unwrap();
+    let written = first.to_toml().unwrap();
+    assert!(written.contains("node = 0"), "{written}");
+    let second = MachineLayout::from_toml("text", &written).unwrap();
+    assert_eq!(second.to_toml().unwrap(), written);
+}
+
+#[test]
 fn what_other_readers_make_can_be_written() {
     let made: ByteSize = "16G".parse().unwrap();
     let layout = synthetic::even(made, 4).unwrap();
