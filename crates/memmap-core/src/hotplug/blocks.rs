@@ -44,7 +44,7 @@ pub enum OnlineTo {
 #[non_exhaustive]
 pub struct HotplugOptions {
     /// Sections of a memory block: a power of two, at least 1, and no more than the profile has room
-    /// for ([`nr_mem_sections`](crate::Profile::nr_mem_sections)). Another number counts as the
+    /// for ([`nr_mem_sections`](crate::KernelConfig::nr_mem_sections)). Another number counts as the
     /// nearest of these below it.
     #[doc(alias = "memory_block_size_bytes")]
     pub sections_per_block: u64,
