@@ -233,7 +233,8 @@ fn boot(
             tail: tail.into_iter().collect::<Vec<_>>().join("\n"),
         });
     }
-    verdicts.trace(&folder().join("trace.json"), print)?;
+    let groups = Shape::uneven(options.nodes).with_cpus();
+    verdicts.trace(&folder().join("trace.json"), groups, print)?;
     Ok(match verdicts.failed {
         0 => Outcome::Passed {
             checks: verdicts.checks,
@@ -256,11 +257,17 @@ struct Verdicts {
 }
 
 impl Verdicts {
-    /// Keeps the machine's timeline, and holds it against the format once more: here as a file.
-    fn trace(&mut self, file: &Path, print: &mut dyn FnMut(&str)) -> Result<(), GuestError> {
+    /// Keeps the machine's timeline, which has so many groups of workers, and holds it against the
+    /// format once more: here as a file.
+    fn trace(
+        &mut self,
+        file: &Path,
+        groups: usize,
+        print: &mut dyn FnMut(&str),
+    ) -> Result<(), GuestError> {
         std::fs::write(file, &self.timeline).map_err(GuestError::file(file))?;
         self.checks += 1;
-        match timeline::verdict(file, self.timeline.as_bytes()) {
+        match timeline::verdict(file, self.timeline.as_bytes(), groups) {
             Ok(said) => print(&format!("ok its timeline, in {}: {said}", file.display())),
             Err(why) => {
                 self.failed += 1;

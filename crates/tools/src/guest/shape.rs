@@ -51,6 +51,12 @@ impl Shape {
         self.nodes.iter().map(|node| node.cpus.len() as u32).sum()
     }
 
+    /// Number of nodes that have CPUs.
+    pub fn with_cpus(&self) -> usize {
+        let has = |node: &&GuestNode| !node.cpus.is_empty();
+        self.nodes.iter().filter(has).count()
+    }
+
     /// QEMU's arguments for it.
     pub fn qemu(&self) -> Vec<String> {
         let memory: u64 = self.nodes.iter().map(|node| node.mebibytes).sum();

@@ -9,11 +9,11 @@ use deferred_init::trace::{TraceSummary, check};
 const READER: &str = "trace_processor_shell";
 
 /// Whether a timeline is one that Perfetto reads: by Perfetto's own trace processor where that is
-/// there, by the format in any case.
-pub(super) fn verdict(file: &Path, json: &[u8]) -> Result<String, String> {
+/// there, by the format in any case. It has to show workers in so many groups.
+pub(super) fn verdict(file: &Path, json: &[u8], groups: usize) -> Result<String, String> {
     let found = check(json).map_err(|error| error.to_string())?;
-    if found.sections == 0 || found.groups < 2 {
-        return Err(format!("there is too little in it: {found:?}"));
+    if found.sections == 0 || found.groups != groups {
+        return Err(format!("it should show {groups} groups: {found:?}"));
     }
     let by_format = format!(
         "{} workers in {} groups, {} sections, none outside its parent",
