@@ -14,8 +14,12 @@ use memblock::{Behaviour, Memblock, MemblockFlags, NodeId, PhysAddr, PhysRange};
 use memmap_core::writers::{self, PageWriter};
 use memmap_core::{
     BackingKind, BackingOptions, BootOptions, Geometry, KernelVersion, MemoryMap, PageImage,
-    Profile,
+    Profile, SectionNr, SectionState,
 };
+use tracing::Subscriber;
+use tracing::span::{Id, Record};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
 use tracing_subscriber::layer::SubscriberExt;
 
 /// Nodes with so many sections each, one behind the other.
@@ -223,6 +227,43 @@ fn a_run_that_panics_leaves_a_whole_trace() {
     assert_eq!((found.runs, found.nodes), (1, 2));
     assert!(found.sections as u64 >= report.total().sections);
     assert!(aggregate.report().total().times.count() >= report.total().sections);
+}
+
+/// Panics when it is told the n-th time how long sections took.
+struct Panics {
+    told: AtomicU64,
+    at: u64,
+}
+
+impl<S: Subscriber> Layer<S> for Panics {
+    fn on_record(&self, _: &Id, values: &Record<'_>, _: Context<'_, S>) {
+        // a section has one value, a node several
+        if values.len() == 1 && self.told.fetch_add(1, Ordering::Relaxed) == self.at {
+            panic!("on purpose");
+        }
+    }
+}
+
+#[test]
+fn what_was_written_is_reported_also_where_who_is_told_of_it_panics() {
+    let engine = engine();
+    for at in 0..4 {
+        let map = map(&amd64(), &[6, 6]);
+        let panics = Panics {
+            told: AtomicU64::new(0),
+            at,
+        };
+        let layers = tracing_subscriber::registry().with(panics);
+        let report =
+            tracing::subscriber::with_default(layers, || run(&engine, &map, &options(zero(), 1)));
+        let Outcome::Panicked { section, .. } = report.outcome else {
+            panic!("{at}: {report}");
+        };
+        let ready = |section: u64| map.section_state(SectionNr(section)) == SectionState::Ready;
+        assert!(ready(section), "{at}: {report}");
+        assert_eq!(report.total().sections, at + 1, "{report}");
+        assert_eq!(report.records.len() as u64, at + 1, "{report}");
+    }
 }
 
 #[test]

@@ -20,6 +20,11 @@ impl CancelToken {
 
     /// Whether it was cancelled.
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.switch().load(Ordering::Relaxed)
+    }
+
+    /// The switch itself, for who looks at it often.
+    pub(super) fn switch(&self) -> &AtomicBool {
+        &self.0
     }
 }

@@ -16,6 +16,7 @@ mod cancel;
 mod device;
 mod options;
 mod phases;
+mod piece;
 mod placement;
 mod report;
 mod target;

@@ -2,19 +2,20 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam::utils::CachePadded;
 use memblock::NodeId;
 use memmap_core::BackingChoice;
-use memmap_core::buddy::SectionFree;
-use tracing::{Span, debug_span, field, info_span, warn};
+use tracing::{Span, field, info_span, warn};
 
-use super::report::{NodeReport, Outcome, Phases, Report, SectionRecord, Volume, WorkerReport};
+use super::piece::{InHand, Log};
+use super::report::{NodeReport, Outcome, Phases, Report, Volume, WorkerReport};
 use super::target::Target;
 use super::{FaultPhase, PlacementReport, RunOptions, SpanDetail};
-use crate::plan::{Piece, Shard, Work};
+use crate::plan::{Piece, Work};
 use crate::schedule::{Flow, Scheduler, Static, Tally};
 use crate::workers::{Crew, Seat, Start};
 
@@ -55,10 +56,8 @@ pub(super) fn run(
             .iter()
             .enumerate()
             .map(|(worker, _)| {
-                CachePadded::new(Mutex::new(Log {
-                    to_go: if spare { work.fair_share(worker) } else { 0 },
-                    ..Log::default()
-                }))
+                let to_go = if spare { work.fair_share(worker) } else { 0 };
+                CachePadded::new(Mutex::new(Log::new(to_go)))
             })
             .collect(),
         end: Mutex::new(None),
@@ -78,10 +77,10 @@ pub(super) fn run(
 }
 
 /// A node whose sections are written, with its span.
-struct NodeRun {
-    node: NodeId,
+pub(super) struct NodeRun {
+    pub(super) node: NodeId,
     served_by: NodeId,
-    span: Span,
+    pub(super) span: Span,
 }
 
 fn nodes(work: &Work<'_>, run_span: &Span, spans: SpanDetail) -> Vec<NodeRun> {
@@ -111,54 +110,13 @@ fn nodes(work: &Work<'_>, run_span: &Span, spans: SpanDetail) -> Vec<NodeRun> {
     nodes
 }
 
-/// What one worker has done so far; its own, locked only against the report.
-///
-/// Between two sections a worker finds little in its caches: what it needs there is kept together.
-#[derive(Default)]
-struct Log {
-    current: Option<Current>,
-    // sections until it has done as many as others of its group, if all do equally many, and it is
-    // time to wake the caller; 0 where it is not to be woken
-    to_go: u64,
-    skipped: u64,
-    end_ns: u64,
-    records: Vec<SectionRecord>,
-    // of sections that were handed over
-    free: Vec<SectionFree>,
-    // by the place of the node, but for the current one
-    nodes: Vec<(Volume, u64)>,
-}
-
-/// The node of the last shard, and what was written for it since the one before it was another's.
-struct Current {
-    node: NodeId,
-    place: usize,
-    started: Instant,
-    volume: Volume,
-    end_ns: u64,
-}
-
-impl Log {
-    /// Goes on with another node, or with none.
-    fn turn_to(&mut self, next: Option<Current>) {
-        let Some(last) = std::mem::replace(&mut self.current, next) else {
-            return;
-        };
-        if self.nodes.len() <= last.place {
-            self.nodes.resize(last.place + 1, Default::default());
-        }
-        let (volume, end_ns) = &mut self.nodes[last.place];
-        volume.add(&last.volume);
-        *end_ns = last.end_ns.max(*end_ns);
-    }
-}
-
-struct Run<'a> {
-    target: &'a dyn Target,
-    crew: &'a Crew,
-    work: &'a Work<'a>,
-    options: &'a RunOptions<'a>,
-    nodes: Vec<NodeRun>,
+/// A run in its phases.
+pub(super) struct Run<'a> {
+    pub(super) target: &'a dyn Target,
+    pub(super) crew: &'a Crew,
+    pub(super) work: &'a Work<'a>,
+    pub(super) options: &'a RunOptions<'a>,
+    pub(super) nodes: Vec<NodeRun>,
     // padded, so that no worker waits for the line of another
     logs: Vec<CachePadded<Mutex<Log>>>,
     // why workers stop early; the first reason stays
@@ -170,12 +128,12 @@ impl Run<'_> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn end(&self, why: Outcome) -> Flow {
+    pub(super) fn end(&self, why: Outcome) -> Flow {
         self.ended().get_or_insert(why);
         Flow::Stop
     }
 
-    fn seat(&self, worker: usize) -> Option<Seat> {
+    pub(super) fn seat(&self, worker: usize) -> Option<Seat> {
         self.crew.seats().get(worker).copied()
     }
 
@@ -201,35 +159,24 @@ impl Run<'_> {
 
     fn write(&self) -> (Duration, Tally) {
         let start = Start::new(self.work.workers());
-        let stop = std::sync::atomic::AtomicBool::new(false);
+        let stop = AtomicBool::new(false);
         let visit = |worker: usize, piece: Piece| {
-            use std::sync::atomic::Ordering;
             let mut log = lock(&self.logs[worker]);
-            for shard in self.work.shards(&piece) {
-                // Relaxed: a worker that sees it late does one shard more
-                if stop.load(Ordering::Relaxed) {
-                    return Flow::Stop;
-                }
-                if (1..=shard.count()).contains(&log.to_go) {
-                    self.crew.soon();
-                }
-                log.to_go = log.to_go.saturating_sub(shard.count());
-                let flow = match self.options.cancel.is_cancelled() {
-                    true => self.end(Outcome::Cancelled),
-                    // a page writer's panic ends in there; this is for anybody's whose code it calls
-                    false => catch_unwind(AssertUnwindSafe(|| {
-                        self.shard(worker, &shard, &start, &mut log)
-                    }))
-                    .unwrap_or_else(|payload| {
-                        self.panicked(worker, shard.sections.start, &*payload)
-                    }),
-                };
-                if flow == Flow::Stop {
-                    stop.store(true, Ordering::Relaxed);
-                    return flow;
-                }
+            let mut hand = InHand::default();
+            // once a piece: what a panic finds in hand is logged, and nothing more is done
+            let flow = catch_unwind(AssertUnwindSafe(|| {
+                self.piece(worker, &piece, &start, &stop, &mut log, &mut hand)
+            }));
+            let flow = flow.unwrap_or_else(|payload| {
+                // who is told of its span may panic, too, but has no second chance
+                let mut close = || self.close(worker, &mut hand, &mut log);
+                while catch_unwind(AssertUnwindSafe(&mut close)).is_err() {}
+                self.panicked(worker, hand.section, &*payload)
+            });
+            if flow == Flow::Stop {
+                stop.store(true, Ordering::Relaxed);
             }
-            Flow::Continue
+            flow
         };
         let tally = self
             .options
@@ -239,82 +186,6 @@ impl Run<'_> {
         (Duration::from_nanos(last.unwrap_or(0)), tally)
     }
 
-    /// Writes a shard and logs it.
-    fn shard(&self, worker: usize, shard: &Shard, start: &Start, log: &mut Log) -> Flow {
-        if log
-            .current
-            .as_ref()
-            .is_none_or(|own| own.node != shard.node)
-        {
-            // nodes are sorted, and there may be hundreds
-            let place = self
-                .nodes
-                .binary_search_by_key(&shard.node, |node| node.node);
-            let (Ok(place), Some(started)) = (place, start.started()) else {
-                return Flow::Continue;
-            };
-            log.turn_to(Some(Current {
-                node: shard.node,
-                place,
-                started,
-                volume: Volume::default(),
-                end_ns: 0,
-            }));
-        }
-        let Some((place, started)) = log.current.as_ref().map(|own| (own.place, own.started))
-        else {
-            return Flow::Continue;
-        };
-        let span = match self.options.spans {
-            SpanDetail::Auto => {
-                self.span(place, worker, shard, shard.sections.start, shard.count())
-            }
-            SpanDetail::EverySection | SpanDetail::Off => Span::none(),
-        };
-        let began = Instant::now();
-        let mut pages = 0;
-        let mut written = 0;
-        let mut flow = Flow::Continue;
-        for section in shard.sections.clone() {
-            let one = match self.options.spans {
-                SpanDetail::EverySection => self.span(place, worker, shard, section, 1),
-                SpanDetail::Auto | SpanDetail::Off => Span::none(),
-            };
-            let outcome = match one.is_disabled() {
-                true => catch_unwind(AssertUnwindSafe(|| {
-                    self.target.write(section, self.options.writer)
-                })),
-                false => {
-                    let began = Instant::now();
-                    let outcome = catch_unwind(AssertUnwindSafe(|| {
-                        self.target.write(section, self.options.writer)
-                    }));
-                    one.record("ns", nanos(began.elapsed()));
-                    outcome
-                }
-            };
-            match outcome {
-                Ok(Some(section)) => {
-                    pages += section.pages;
-                    written += 1;
-                    log.free.extend(section.free);
-                }
-                Ok(None) => log.skipped += 1,
-                Err(payload) => {
-                    flow = self.panicked(worker, section, &*payload);
-                    break;
-                }
-            }
-        }
-        let ns = nanos(began.elapsed());
-        span.record("ns", ns);
-        if written > 0 {
-            let began_ns = nanos(began.saturating_duration_since(started));
-            self.log(log, worker, shard, (pages, written), (began_ns, ns));
-        }
-        flow
-    }
-
     fn panicked(&self, worker: usize, section: u64, payload: &(dyn Any + Send)) -> Flow {
         let seat = self.seat(worker).unwrap_or(self.crew.seats()[0]);
         self.end(Outcome::Panicked {
@@ -322,62 +193,6 @@ impl Run<'_> {
             section,
             message: panic_message(payload),
         })
-    }
-
-    fn log(
-        &self,
-        log: &mut Log,
-        worker: usize,
-        shard: &Shard,
-        (pages, written): (u64, u64),
-        (began_ns, ns): (u64, u64),
-    ) {
-        log.end_ns = began_ns + ns;
-        if let Some(own) = &mut log.current {
-            own.volume.add(&Volume {
-                sections: written,
-                pages,
-                bytes: written * self.work.shape().bytes,
-                busy_ns: ns,
-                longest_ns: ns,
-            });
-            own.end_ns = log.end_ns;
-        }
-        if self.options.records {
-            if log.records.is_empty() {
-                // at once, and by the worker, whose node's memory it then is
-                let share = self.work.fair_share(worker).div_ceil(self.work.grain());
-                log.records.reserve(usize::try_from(share).unwrap_or(0));
-            }
-            log.records.push(SectionRecord {
-                section: shard.sections.start,
-                count: written as u32,
-                worker: worker as u32,
-                begin_ns: began_ns,
-                ns,
-            });
-        }
-    }
-
-    fn span(&self, place: usize, worker: usize, shard: &Shard, first: u64, count: u64) -> Span {
-        let pages = self.work.shape().pages;
-        let seat = self.seat(worker);
-        debug_span!(
-            parent: &self.nodes[place].span,
-            "section",
-            node = shard.node.get(),
-            zone = shard.zone,
-            section = first,
-            sections = count,
-            first_pfn = first * pages,
-            pages = count * pages,
-            worker,
-            home = seat.map_or(0, |seat| seat.node.get()),
-            cpu = seat.map_or(0, |seat| seat.cpu),
-            writer = self.options.writer.name(),
-            bytes = count * self.work.shape().bytes,
-            ns = field::Empty,
-        )
     }
 
     fn report(self, fault: Duration, write: Duration, tally: Tally) -> Report {
@@ -397,7 +212,7 @@ impl Run<'_> {
         let mut skipped = 0;
         for (seat, log) in self.crew.seats().iter().zip(&self.logs) {
             let mut log = lock(log);
-            log.turn_to(None);
+            log.end();
             let mut volume = Volume::default();
             for (node, (part, end_ns)) in nodes.iter_mut().zip(&log.nodes) {
                 node.volume.add(part);
@@ -450,7 +265,7 @@ fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn nanos(time: Duration) -> u64 {
+pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -67,7 +67,10 @@ impl GroupWork {
         std::iter::from_fn(move || {
             let (start, run) = self.runs.get(index).filter(|_| at < end)?;
             let first = run.sections.start + (at - start);
-            let stop = (at + grain.max(1)).min(end).min(start + run.len());
+            let stop = at
+                .saturating_add(grain.max(1))
+                .min(end)
+                .min(start + run.len());
             let shard = Shard {
                 node: run.node,
                 zone: run.zone,
@@ -215,10 +218,19 @@ impl<'t> Work<'t> {
 
     /// The shards of a piece.
     pub fn shards(&self, piece: &Piece) -> impl Iterator<Item = Shard> + '_ {
+        self.cut(piece, self.grain)
+    }
+
+    /// The parts of a piece that lie in one run each.
+    pub fn parts(&self, piece: &Piece) -> impl Iterator<Item = Shard> + '_ {
+        self.cut(piece, u64::MAX)
+    }
+
+    fn cut(&self, piece: &Piece, grain: u64) -> impl Iterator<Item = Shard> + '_ {
         let positions = piece.positions.clone();
         self.groups
             .get(piece.group)
             .into_iter()
-            .flat_map(move |group| group.shards(positions.clone(), self.grain))
+            .flat_map(move |group| group.shards(positions.clone(), grain))
     }
 }

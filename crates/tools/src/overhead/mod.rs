@@ -16,7 +16,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use deferred_init::Topology;
-use deferred_init::engine::{Engine, FaultPhase, RunOptions};
+use deferred_init::engine::{Engine, FaultPhase, RunOptions, SpanDetail};
 use deferred_init::plan::Plan;
 use deferred_init::schedule;
 use deferred_init::workers::{Crew, Pinning, WorkerChoice, choose};
@@ -159,6 +159,7 @@ pub fn run(options: &Options) -> Result<Figures, Error> {
     let mut run_options = RunOptions::new(writer).scheduler(scheduler);
     run_options.fault = FaultPhase::WhileWriting;
     run_options.sample_pages = 0;
+    run_options.spans = SpanDetail::Off;
 
     let profile = Profile::amd64(KernelVersion::V6_12);
     let mut map = populated(&engine, &profile, options.mebibytes)?;
