@@ -7,6 +7,7 @@ use deferred_init::Topology;
 use deferred_init::engine::CancelToken;
 use machine::{MachineLayout, MemorySource};
 use memmap_core::{Geometry, MapError};
+use study::record::Record;
 use study::run::StudyError;
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::LevelFilter;
@@ -19,7 +20,7 @@ use crate::trace::Trace;
 /// Done with an exit status other than 0, and why; nothing is printed of an empty message.
 pub type Failure = (u8, String);
 
-/// Interrupted, or a run failed.
+/// Interrupted, a run failed, or all were refused.
 pub const FAILED: u8 = 1;
 /// What was asked for cannot be used.
 pub const UNUSABLE: u8 = 2;
@@ -30,7 +31,7 @@ pub const NO_ROOM: u8 = 3;
 pub const EXIT_CODES: &str = "\
 Exit status:
   0  done
-  1  interrupted, or a run failed; what was measured is kept
+  1  interrupted, a run failed, or all were refused; what was measured is kept
   2  the arguments, the study file or the layout cannot be used
   3  the struct pages do not fit in the memory that is available";
 
@@ -58,6 +59,20 @@ pub fn ended(error: StudyError) -> Failure {
         _ => FAILED,
     };
     (status, error.to_string())
+}
+
+/// A study of which nothing could be measured has failed, however well it was written down.
+///
+/// # Errors
+/// [`FAILED`] where all of some records are of runs that were refused.
+pub fn measured(records: &[Record]) -> Result<(), Failure> {
+    match records.first().map(|record| &record.refused) {
+        Some(Some(why)) if records.iter().all(|record| record.refused.is_some()) => Err((
+            FAILED,
+            format!("nothing could be measured; the first run was refused: {why}"),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Spans on stderr: none, those of runs and nodes, or those of sections too. With the name of a file all

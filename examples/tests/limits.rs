@@ -1,10 +1,12 @@
-//! A sweep on hosts that withhold something: memory, threads, room on the disk, `/sys`, CPUs.
+//! A sweep on hosts that withhold something: memory, threads, room on the disk, `/sys`, calls, CPUs.
 //!
 //! Each case takes the thing away for real, in a child process. Where that needs a right that the
 //! caller has not, the case says on standard error that it was skipped, and why.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
 /// The built example; cargo builds all examples before it runs these tests.
 fn sweep() -> PathBuf {
@@ -199,6 +201,47 @@ fn a_hidden_sys_is_an_error_that_says_so() {
     );
     let said = said(&output, 2);
     assert!(said.contains("/sys"), "{said}");
+}
+
+/// Does `work` on a thread for which, and for whose children, `mbind` ends with `errno`.
+fn without_mbind<T: Send>(errno: i32, work: impl FnOnce() -> T + Send) -> T {
+    let arch = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(
+        [(libc::SYS_mbind, vec![])].into(),
+        SeccompAction::Allow,
+        SeccompAction::Errno(errno as u32),
+        arch,
+    )
+    .unwrap();
+    let filter: BpfProgram = filter.try_into().unwrap();
+    std::thread::scope(|scope| {
+        let filtered = scope.spawn(|| {
+            seccompiler::apply_filter(&filter).unwrap();
+            work()
+        });
+        filtered.join().unwrap()
+    })
+}
+
+#[test]
+fn a_sandbox_that_refuses_to_place_memory_is_an_error_that_says_what_to_do() {
+    let small = "--memory 256M --rounds 1 --threads 1";
+    for (errno, advice) in [
+        (libc::EPERM, "a sandbox forbids it"),
+        (libc::ENOSYS, "no NUMA support, or a sandbox hides it"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let bound = format!("{small} --placement bind");
+        let output = without_mbind(errno, || shell("", &[], folder.path(), &bound));
+        let said = said(&output, 1);
+        assert!(said.contains("mbind"), "{said}");
+        assert!(said.contains(advice), "{said}");
+        assert!(said.contains("place by first touch"), "{said}");
+        // and that can be done there
+        let folder = tempfile::tempdir().unwrap();
+        let output = without_mbind(errno, || shell("", &[], folder.path(), small));
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
 }
 
 #[test]

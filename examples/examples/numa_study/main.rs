@@ -198,7 +198,7 @@ fn run(args: &Run) -> Result<(), Failure> {
             FAILED,
             "interrupted; go on with the same command and --resume".into(),
         )),
-        false => Ok(()),
+        false => front::measured(&keep.records),
     }
 }
 

@@ -92,7 +92,7 @@ fn run(args: &Args, mut trace: Option<Trace>) -> Result<(), Failure> {
             "interrupted; the table shows what was measured".into(),
         ));
     }
-    Ok(())
+    front::measured(&keep.records)
 }
 
 fn layout(args: &Args) -> Result<machine::MachineLayout, InputError> {
