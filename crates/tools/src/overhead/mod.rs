@@ -42,7 +42,7 @@ const LEAST_SPEED: f64 = 1.8;
 #[command(name = "overhead", about = "What the engine costs over a plain loop")]
 pub struct Options {
     /// Struct pages to write, MiB
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 1024)]
     pub mebibytes: u64,
     /// Struct pages that stay in the last-level cache, MiB
     #[arg(long, default_value_t = 16)]
