@@ -48,7 +48,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::new(
         "overhead",
         "what the engine adds to writing",
-        2,
+        4,
         "run --release -p tools --bin overhead -- --check",
     ),
     Step::new(
