@@ -144,10 +144,10 @@ fn frames_without_struct_pages_are_errors() {
 
 #[test]
 fn many_threads_that_ask_at_once_write_each_section_once() {
-    let writer: &'static Counting = Box::leak(Box::default());
+    static WRITER: Counting = Counting(AtomicU64::new(0));
     for round in 0..20 {
-        let before = writer.0.load(Ordering::Relaxed);
-        let lazy = Lazy::new(small(&[8]), LazyOptions::new(writer));
+        let before = WRITER.0.load(Ordering::Relaxed);
+        let lazy = Lazy::new(small(&[8]), LazyOptions::new(&WRITER));
         let calls = {
             let counting = Counting::default();
             let map = small(&[8]);
@@ -177,7 +177,7 @@ fn many_threads_that_ask_at_once_write_each_section_once() {
         });
         assert_eq!(wrote, 8);
         assert_eq!(lazy.counts().asked, 8);
-        assert_eq!(writer.0.load(Ordering::Relaxed) - before, calls);
+        assert_eq!(WRITER.0.load(Ordering::Relaxed) - before, calls);
         assert_eq!(all_words(&mut lazy.into_pages()), plain(small(&[8])));
     }
 }
@@ -204,13 +204,10 @@ impl PageWriter for Fails {
     }
 }
 
-fn fails(times: usize) -> &'static Fails {
-    Box::leak(Box::new(Fails(times.into())))
-}
-
 #[test]
 fn a_writer_that_panics_leaves_its_section_to_the_next_who_asks() {
-    let lazy = Lazy::new(small(&[4]), LazyOptions::new(fails(3)));
+    static WRITER: Fails = Fails(AtomicUsize::new(3));
+    let lazy = Lazy::new(small(&[4]), LazyOptions::new(&WRITER));
     let failed = std::thread::scope(|scope| {
         let ask = || lazy.touch(SectionNr(2));
         let threads: Vec<_> = (0..6).map(|_| scope.spawn(ask)).collect();
@@ -320,14 +317,14 @@ fn a_drain_stays_between_its_watermarks() {
 
 #[test]
 fn a_drain_that_fails_stops_and_another_one_completes_the_map() {
+    static WRITER: Fails = Fails(AtomicUsize::new(0));
     for at in 0..12 {
-        let calls: &'static Fails = fails(0);
-        let options = LazyOptions::new(calls).watermark(Watermark::ALL);
+        let options = LazyOptions::new(&WRITER).watermark(Watermark::ALL);
         let lazy = Arc::new(Lazy::new(small(&[6, 6]), options));
         for section in 0..at {
             lazy.touch(SectionNr(section)).unwrap();
         }
-        calls.0.store(1, Ordering::Relaxed);
+        WRITER.0.store(1, Ordering::Relaxed);
         let report = Drain::start(&lazy, &host(), &workers(3)).unwrap().finish();
         assert_eq!(report.panicked.as_deref(), Some("on purpose"), "{report}");
         assert!(!report.is_complete());

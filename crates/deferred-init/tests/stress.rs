@@ -106,9 +106,9 @@ fn thousands_of_maps_written_by_all_at_once_come_out_the_same() {
     let plan = Plan::new(&geometry).unwrap();
     let topology = synthetic::parse("numa:2(memory=1G) core:2").unwrap();
     let engine = Engine::new(topology.clone());
-    let restless: &'static Restless = Box::leak(Box::new(Restless {
+    static RESTLESS: Restless = Restless {
         draws: AtomicU64::new(1),
-    }));
+    };
     let wanted = {
         let mut map = map(&geometry);
         for section in 0..SECTIONS {
@@ -120,7 +120,7 @@ fn thousands_of_maps_written_by_all_at_once_come_out_the_same() {
     };
     let mut random = Random(0x5eed);
     for round in 0..MAPS {
-        let options = LazyOptions::new(restless).watermark(Watermark {
+        let options = LazyOptions::new(&RESTLESS).watermark(Watermark {
             low: random.next() % 3,
             high: 2,
         });
@@ -149,7 +149,7 @@ fn thousands_of_maps_written_by_all_at_once_come_out_the_same() {
                     }
                 });
             }
-            let mut options = RunOptions::new(restless).scheduler(scheduler);
+            let mut options = RunOptions::new(&RESTLESS).scheduler(scheduler);
             options.workers = workers(1 + (random.next() % 3) as usize);
             options.grain = Some(1 + random.next() % 2);
             options.cancel = cancel.clone();
