@@ -142,7 +142,7 @@ pub(super) const STEPS: &[Step] = &[
         ..Step::new(
             "valgrind",
             "the tests of writers, allocator, hotplug, devices and C interface under memcheck",
-            20,
+            13,
             "test --no-fail-fast -p memmap-core -p zone-device -p capi --test handover --test hotplug \
              --test writers_match_the_oracle --test bind_and_unbind --test content_equals_the_oracle \
              --test any_calls --test policies",
