@@ -1,13 +1,15 @@
 //! A file that may hold more than a log.
 //!
-//! A capture has parts that begin with `@@NAME`; a file without such a line is a boot log whole.
+//! A capture has parts that begin with `@@NAME`; a file without such a line is a boot log whole, of one
+//! boot or several.
 //! Parts that nobody here reads (struct pages, buddy lists) are passed over without being kept.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use crate::bootlog::{BootLog, LogReader};
+use crate::bootlog::BootLog;
+use crate::bootlog::boots::BootsReader;
 use crate::debugfs::MemblockArray;
 use crate::error::ReadError;
 use crate::text::{Line, Lines};
@@ -59,7 +61,7 @@ impl Capture {
     pub fn read(name: &str, input: impl BufRead) -> Result<Self, ReadError> {
         let mut lines = Lines::new(input);
         let mut line = Line::default();
-        let mut log = LogReader::default();
+        let mut log = BootsReader::default();
         let mut zoneinfo: Option<ZoneInfoReader> = None;
         let mut machine: Option<String> = None;
         let (mut memory, mut reserved) = (MemblockArray::default(), MemblockArray::default());
@@ -89,7 +91,7 @@ impl Capture {
                 continue;
             }
             match part {
-                Part::Log => log.feed(line.number, line.text()),
+                Part::Log => log.feed(&line),
                 Part::Machine => machine = machine.or_else(|| Some(line.text().to_owned())),
                 Part::Zoneinfo => {
                     if let Some(reader) = &mut zoneinfo {

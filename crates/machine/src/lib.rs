@@ -68,7 +68,8 @@ pub use host::HostError;
 pub use iomem::{Iomem, Resource};
 pub use layout::{
     Contradiction, DeviceRange, Disagreement, MachineError, MachineLayout, MemoryRange,
-    MemorySource, NodeRange, NodeSource, PageSizeSource, ProfileChoice, Provenance, ReservedSource,
+    MemorySource, NodeRange, NodeSource, Note, PageSizeSource, ProfileChoice, Provenance,
+    ReservedSource,
 };
 pub use location::{Location, Problem, Problems};
 pub use meminfo::Meminfo;

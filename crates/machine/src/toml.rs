@@ -89,7 +89,7 @@ impl MachineLayout {
         let mut out = format!(
             "# {}: {}\nform = {FORM}\n",
             one_line(&self.file),
-            self.provenance
+            one_line(&self.provenance.to_string())
         );
         let mut text = |key: &str, value: Option<&str>| {
             if let Some(value) = value {

@@ -8,6 +8,7 @@
 //! One reader a subject, each fed every message in turn; the first that takes it ends the turn.
 //! Nothing is looked up backwards, so a log may be streamed.
 
+pub(crate) mod boots;
 pub mod efi;
 pub mod firmware;
 pub mod hints;
@@ -22,6 +23,8 @@ use crate::capture::Capture;
 use crate::error::{Missing, ReadError};
 use crate::figures::{FigureReader, PrintedFigures};
 use crate::location::{Location, Problems};
+
+pub use boots::OtherBoots;
 
 use efi::EfiMap;
 use firmware::FirmwareMaps;
@@ -53,8 +56,12 @@ pub struct BootLog {
     pub pfn_format: Option<Location>,
     /// Lines that should have been facts.
     pub problems: Problems,
-    /// Lines read.
+    /// Lines read, those of other boots included.
     pub lines: u64,
+    /// First and last line of the boot that all of this is about.
+    pub boot_lines: (u64, u64),
+    /// Other boots in the same log, of which nothing is taken.
+    pub other_boots: OtherBoots,
 }
 
 impl BootLog {
@@ -140,24 +147,23 @@ impl BootLog {
     }
 }
 
-/// Reads a log line by line.
+/// Reads one boot line by line.
 #[derive(Debug, Default)]
 pub(crate) struct LogReader {
     log: BootLog,
     figures: FigureReader,
-    first: Option<Location>,
 }
 
 impl LogReader {
     /// Takes one message.
     pub(crate) fn feed(&mut self, line: u64, text: &str) {
         let log = &mut self.log;
-        log.lines += 1;
+        if log.boot_lines.0 == 0 {
+            log.boot_lines.0 = line;
+        }
+        log.boot_lines.1 = line;
         if text.is_empty() {
             return;
-        }
-        if self.first.is_none() {
-            self.first = Some(Location::new(line, text));
         }
         log.identity.feed(line, text);
         let problems = &mut log.problems;
@@ -169,20 +175,17 @@ impl LogReader {
             || log.hints.feed(line, text);
     }
 
-    /// The log, or what is wrong with it as one.
-    pub(crate) fn finish(mut self, file: &str) -> Result<BootLog, ReadError> {
-        self.log.file = file.to_owned();
+    /// Whether any line of it speaks of memory.
+    fn has_anything(&self) -> bool {
+        self.log.has_anything() || !self.figures.is_empty() || self.figures.pfn_format.is_some()
+    }
+
+    /// The boot's log, if any line of it speaks of memory.
+    fn finish(mut self) -> Option<BootLog> {
         self.log.pfn_format = self.figures.pfn_format.take();
         self.log.figures = self.figures.finish();
         self.log.memblock.finish();
         self.log.identity.settle(&self.log.figures);
-        if !self.log.has_anything() {
-            return Err(ReadError::NotABootLog {
-                file: file.to_owned(),
-                lines: self.log.lines,
-                first: self.first,
-            });
-        }
-        Ok(self.log)
+        self.log.has_anything().then_some(self.log)
     }
 }

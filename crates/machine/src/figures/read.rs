@@ -56,6 +56,11 @@ impl FigureReader {
         }
     }
 
+    /// Whether there was none so far.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.figures.is_empty()
+    }
+
     /// The figures.
     pub(crate) fn finish(self) -> PrintedFigures {
         self.figures

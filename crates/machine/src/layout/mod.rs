@@ -28,7 +28,7 @@ pub use build::ProfileChoice;
 pub(crate) use memory::RangeMap;
 pub(crate) use other::NOMAP;
 pub use provenance::{
-    Contradiction, Disagreement, MemorySource, NodeSource, PageSizeSource, Provenance,
+    Contradiction, Disagreement, MemorySource, NodeSource, Note, PageSizeSource, Provenance,
     ReservedSource,
 };
 
@@ -286,6 +286,12 @@ impl MachineLayout {
         layout.find_page_size(log);
         layout.provenance.missing = log.cut_off();
         layout.provenance.dropped = log.hints.dropped;
+        if !log.other_boots.is_empty() {
+            layout.provenance.notes.push(Note::OtherBoots {
+                taken: log.boot_lines,
+                others: log.other_boots.clone(),
+            });
+        }
         layout
     }
 

@@ -4,7 +4,11 @@ use std::fmt;
 
 use memblock::{NodeId, PhysRange};
 
+use crate::bootlog::OtherBoots;
 use crate::error::Missing;
+
+/// Other boots that are told one by one.
+const MOST_SHOWN: usize = 8;
 
 /// What the ranges of memory were taken from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -238,6 +242,47 @@ impl fmt::Display for Contradiction {
     }
 }
 
+/// What was done about an input that is not plain: what was left out of it, and what was assumed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Note {
+    /// The log has more boots than one.
+    OtherBoots {
+        /// First and last line of the boot that was read.
+        taken: (u64, u64),
+        /// The others.
+        others: OtherBoots,
+    },
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherBoots { taken, others } => {
+                let count = others.count();
+                let mut shown: Vec<_> = others.lines().iter().take(MOST_SHOWN).collect();
+                write!(
+                    f,
+                    "the log begins anew {count} time{}: lines {} to {} were read, the last of \
+                     its most complete boots, and not ",
+                    if count == 1 { "" } else { "s" },
+                    taken.0,
+                    taken.1
+                )?;
+                for (index, (first, last)) in shown.drain(..).enumerate() {
+                    let comma = if index > 0 { ", " } else { "" };
+                    write!(f, "{comma}{first} to {last}")?;
+                }
+                match count.saturating_sub(MOST_SHOWN as u64) {
+                    0 => {}
+                    more => write!(f, " and {more} more")?,
+                }
+                f.write_str("; cut the log to read another")
+            }
+        }
+    }
+}
+
 /// What a layout was made from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -264,6 +309,8 @@ pub struct Provenance {
     pub compared: Vec<(MemorySource, usize)>,
     /// What disagrees.
     pub contradictions: Vec<Contradiction>,
+    /// What was left out of the input, and what was assumed.
+    pub notes: Vec<Note>,
 }
 
 impl Provenance {
@@ -306,12 +353,16 @@ impl fmt::Display for Provenance {
             write!(f, "; the kernel dropped {} messages", self.dropped)?;
         }
         match self.unreadable {
-            0 => Ok(()),
-            1 => f.write_str("; one line of the memory could not be read: some may be missing"),
+            0 => {}
+            1 => f.write_str("; one line of the memory could not be read: some may be missing")?,
             n => write!(
                 f,
                 "; {n} lines of the memory could not be read: some may be missing"
-            ),
+            )?,
         }
+        for note in &self.notes {
+            write!(f, "; {note}")?;
+        }
+        Ok(())
     }
 }

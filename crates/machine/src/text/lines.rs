@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead};
 
-use super::prefix::strip_prefixes;
+use super::prefix::{stamp, strip_prefixes};
 
 /// Bytes of a line that are looked at; the rest of a longer line is skipped.
 pub const MAX_LINE: usize = 16 * 1024;
@@ -18,6 +18,8 @@ pub struct Line {
     start: usize,
     /// Whether bytes beyond [`MAX_LINE`] were skipped.
     pub cut: bool,
+    /// The kernel's own time of the message in microseconds, where the line has it.
+    pub stamp: Option<u64>,
 }
 
 impl Line {
@@ -113,6 +115,7 @@ impl<R: BufRead> Lines<R> {
     /// Finds where the message begins, and puts a second message aside.
     fn split(&mut self, line: &mut Line) {
         line.start = line.whole.len() - strip_prefixes(&line.whole).len();
+        line.stamp = stamp(&line.whole[..line.start]);
         if let Some(at) = inner_stamp(&line.whole[line.start..]) {
             self.rest.push_str(&line.whole[line.start + at..]);
             line.whole.truncate(line.start + at);

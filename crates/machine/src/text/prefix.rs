@@ -48,6 +48,31 @@ pub fn strip_prefixes(line: &str) -> &str {
     rest
 }
 
+/// The kernel's own time in `prefix`, microseconds: `[    1.234567]`, `[    1.234567 <    0.000012>]`
+/// or the third number of a record of `/dev/kmsg`.
+pub fn stamp(prefix: &str) -> Option<u64> {
+    let seconds = |inner: &str| {
+        let inner = inner.trim_start();
+        let (whole, rest) = inner.split_once('.')?;
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let part = rest.get(..6).filter(|part| digits(part))?;
+        let ends = rest[6..].starts_with([']', ' ']);
+        let whole: u64 = Some(whole)
+            .filter(|whole| ends && digits(whole))?
+            .parse()
+            .ok()?;
+        whole
+            .checked_mul(1_000_000)?
+            .checked_add(part.parse().ok()?)
+    };
+    if let Some(found) = prefix.split('[').skip(1).find_map(seconds) {
+        return Some(found);
+    }
+    let (head, _) = prefix.split_once(';')?;
+    record(prefix)?;
+    head.split(',').nth(2)?.parse().ok()
+}
+
 /// `<6>`, and syslog's `<14>1 `.
 fn level(text: &str) -> Option<&str> {
     let inner = text.strip_prefix('<')?;
@@ -205,7 +230,7 @@ fn host(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::strip_prefixes;
+    use super::{stamp, strip_prefixes};
 
     #[track_caller]
     fn check(line: &str) {
@@ -251,6 +276,29 @@ mod tests {
             for quote in ["", "> ", ">", "> > ", ">> ", "  > "] {
                 check(&format!("{quote}{stamp}  node   0: [mem 0x1-0x2]"));
             }
+        }
+    }
+
+    #[test]
+    fn the_kernel_s_own_time_is_read_and_no_other() {
+        for (line, time) in [
+            ("[    1.234567] a", Some(1_234_567)),
+            ("<6>[    0.000000] a", Some(0)),
+            ("[   12.000001][    T0] a", Some(12_000_001)),
+            ("[    1.234567 <    0.000012>] a", Some(1_234_567)),
+            (
+                "> Nov 27 15:36:51 host kernel: [  100.000000] a",
+                Some(100_000_000),
+            ),
+            ("6,123,4567890,-;a", Some(4_567_890)),
+            ("Nov 27 15:36:51 host kernel: a", None),
+            ("[Mon Nov 30 14:40:00 2026] a", None),
+            ("[  +0.000012] a", None),
+            ("[99999999999999999999.000000] a", None),
+            ("a [    1.234567] b", None),
+        ] {
+            let prefix = &line[..line.len() - strip_prefixes(line).len()];
+            assert_eq!(stamp(prefix), time, "{line}");
         }
     }
 
