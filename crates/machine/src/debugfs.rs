@@ -38,7 +38,10 @@ impl MemblockArray {
     /// [`ReadError::Io`] where it cannot be read.
     pub fn read(name: &str, input: impl BufRead) -> Result<Self, ReadError> {
         let mut array = Self::default();
-        text::each_line(name, input, |line| array.feed(line.number, line.text()))?;
+        text::each_line(name, input, |line| {
+            array.feed(line.number, line.text());
+            array.problems.note_cut(line);
+        })?;
         Ok(array)
     }
 

@@ -72,7 +72,10 @@ impl Iomem {
     /// [`ReadError::Io`] where it cannot be read.
     pub fn read(name: &str, input: impl BufRead) -> Result<Self, ReadError> {
         let mut iomem = Self::default();
-        text::each_line(name, input, |line| iomem.feed(line.number, line.whole()))?;
+        text::each_line(name, input, |line| {
+            iomem.feed(line.number, line.whole());
+            iomem.problems.note_cut(line);
+        })?;
         Ok(iomem)
     }
 

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use crate::text::Line;
+
 /// Longest part of a line that is kept to be shown, in characters.
 const SHOWN: usize = 160;
 
@@ -74,6 +76,14 @@ impl Problems {
             });
         } else {
             self.dropped += 1;
+        }
+    }
+
+    /// Notes that what stands behind the first [`MAX_LINE`](crate::text::MAX_LINE) bytes of `line`
+    /// was not read, if so.
+    pub(crate) fn note_cut(&mut self, line: &Line) {
+        if line.cut {
+            self.note(line.number, line.text(), "a line end within 16 KiB");
         }
     }
 

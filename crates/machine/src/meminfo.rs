@@ -35,7 +35,10 @@ impl Meminfo {
     /// [`ReadError::Io`] where it cannot be read.
     pub fn read(name: &str, input: impl BufRead) -> Result<Self, ReadError> {
         let mut meminfo = Self::default();
-        text::each_line(name, input, |line| meminfo.feed(line.number, line.text()))?;
+        text::each_line(name, input, |line| {
+            meminfo.feed(line.number, line.text());
+            meminfo.problems.note_cut(line);
+        })?;
         Ok(meminfo)
     }
 

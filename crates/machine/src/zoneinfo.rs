@@ -47,7 +47,10 @@ impl ZoneInfo {
     /// [`ReadError::Io`] where the input cannot be read.
     pub fn read(name: &str, input: impl BufRead) -> Result<Self, ReadError> {
         let mut reader = ZoneInfoReader::default();
-        text::each_line(name, input, |line| reader.feed(line.number, line.text()))?;
+        text::each_line(name, input, |line| {
+            reader.feed(line.number, line.text());
+            reader.info.problems.note_cut(line);
+        })?;
         Ok(reader.finish())
     }
 

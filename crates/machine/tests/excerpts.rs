@@ -684,3 +684,66 @@ fn what_the_boot_loader_handed_over_is_told_by_edges_in_one_range() {
     assert_eq!(log(&changed), []);
     assert_eq!(log(""), []);
 }
+
+#[test]
+fn last_pfn_lines_may_name_all_memory_and_what_lies_below_4_gib_in_any_order() {
+    let (all, low) = (0x2f_fff2, 0x7_1800);
+    let verdicts = |pfns: &[u64]| -> Vec<Verdict> {
+        let lines: Vec<_> = pfns
+            .iter()
+            .map(|pfn| format!("last_pfn = {pfn:#x} max_arch_pfn = 0x400000000\n"))
+            .collect();
+        let line = "last_pfn = 0x2ffff2 max_arch_pfn = 0x400000000\n";
+        let text = TWO_NODES.replace(line, &lines.concat());
+        let report = check::check(&layout(&text));
+        let figures = report.figures.into_iter();
+        let figures = figures.filter(|figure| figure.what == "last pfn");
+        figures.map(|figure| figure.verdict).collect()
+    };
+    let differs = |ours: &str| Verdict::Differs {
+        ours: Some(ours.to_owned()),
+    };
+    for right in [
+        &[all][..],
+        &[all, low],
+        &[low, all],
+        &[low, all, low],
+        &[all, all, low],
+    ] {
+        assert_eq!(
+            verdicts(right),
+            vec![Verdict::Equal; right.len()],
+            "{right:x?}"
+        );
+    }
+    let either = differs("0x2ffff2 or 0x71800");
+    assert_eq!(
+        verdicts(&[low + 1, all, low - 1]),
+        [either.clone(), Verdict::Equal, either]
+    );
+    // a kernel that found all memory below 4 GiB is another machine's
+    assert_eq!(verdicts(&[low]), [differs("0x2ffff2")]);
+    assert_eq!(verdicts(&[low, all + 1]), vec![differs("0x2ffff2"); 2]);
+    assert_eq!(verdicts(&[]), []);
+}
+
+#[test]
+fn a_line_that_is_cut_is_a_problem_with_its_number() {
+    let long = "x".repeat(17 << 10);
+    let read = log(&TWO_NODES.replace("Using GB pages", &long));
+    let problems: Vec<_> = read.problems.iter().collect();
+    assert_eq!(problems.len(), 1);
+    let told = problems[0].to_string();
+    assert!(
+        told.starts_with("line 13: ") && told.contains("expected a line end within 16 KiB"),
+        "{told}"
+    );
+    // line ends of another kind make one line of a log
+    let cr = format!("{}{}", TWO_NODES, "later\n".repeat(4000)).replace('\n', "\r");
+    assert_eq!(
+        BootLog::read("cr", cr.as_bytes()).map_or(0, |log| log.problems.count()),
+        1
+    );
+    let iomem = machine::Iomem::read("iomem", format!("0-fff : {long}\n").as_bytes()).unwrap();
+    assert_eq!(iomem.problems.count(), 1);
+}

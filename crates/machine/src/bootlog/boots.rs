@@ -90,6 +90,7 @@ impl BootsReader {
         }
         self.stamp = self.stamp.max(line.stamp);
         self.current.feed(line.number, text);
+        self.current.log.problems.note_cut(line);
     }
 
     /// Whether the first line `mark` with the time `stamp` is another boot's than what came before.

@@ -68,12 +68,8 @@ pub(super) fn compare(layout: &MachineLayout, ours: &Expected) -> Vec<Outcome> {
     let mut out = Vec::with_capacity(layout.figures.len() + 4);
     let early = aligned(layout, ours, "early node range");
     let holes = aligned(layout, ours, "unavailable pages");
-    let (mut next_early, mut next_hole, mut next_last_pfn) = (0, 0, 0);
-    let last_pfns = layout
-        .figures
-        .iter()
-        .filter(|figure| matches!(figure.kind, FigureKind::LastPfn { .. }))
-        .count();
+    let (mut next_early, mut next_hole) = (0, 0);
+    let last_pfns = last_pfns(layout, ours);
     for (index, figure) in layout.figures.iter().enumerate() {
         let in_list = match figure.kind {
             FigureKind::EarlyRange { .. } => {
@@ -84,14 +80,7 @@ pub(super) fn compare(layout: &MachineLayout, ours: &Expected) -> Vec<Outcome> {
                 next_hole += 1;
                 Some(holes.found[next_hole - 1])
             }
-            FigureKind::LastPfn { pfn } => {
-                next_last_pfn += 1;
-                let (last, below_4g) = ours.last_pfns;
-                // Printed for all memory, more than once where firmware's map is mended on the
-                // way; the last line is of what lies below 4 GiB, where something lies above.
-                let low = next_last_pfn == last_pfns && last_pfns > 1 && last > FOUR_GIB_PFN;
-                Some(pfn == if low { below_4g } else { last })
-            }
+            FigureKind::LastPfn { pfn } => Some(last_pfns.contains(&pfn)),
             _ => None,
         };
         out.extend(parts(&figure.kind).iter().map(|&part| Outcome {
@@ -128,6 +117,23 @@ pub(super) fn compare(layout: &MachineLayout, ours: &Expected) -> Vec<Outcome> {
         out.extend(only_ours.map(|kind| missing(layout, kind)));
     }
     out
+}
+
+/// What `last_pfn` lines may say.
+///
+/// One is printed for all memory, more where firmware's map is mended on the way. Where memory
+/// lies above 4 GiB, there are others of what lies below, before and behind it: a log that names
+/// all memory nowhere is not of ours, whatever it says of the rest.
+fn last_pfns(layout: &MachineLayout, ours: &Expected) -> Vec<u64> {
+    let (last, below_4g) = ours.last_pfns;
+    let named = layout
+        .figures
+        .iter()
+        .any(|figure| figure.kind == FigureKind::LastPfn { pfn: last });
+    match named && last > FOUR_GIB_PFN {
+        true => vec![last, below_4g],
+        false => vec![last],
+    }
 }
 
 /// A line that we would print and the kernel did not.
@@ -231,7 +237,11 @@ fn verdict(
             own.map(|own| format!("{own}K reserved"))
         }
         (_, Part::MemoryCma) => Some(format!("{}K cma-reserved", layout.cma_kib())),
-        (FigureKind::LastPfn { .. }, _) => Some(format!("{:#x}", ours.last_pfns.0)),
+        (FigureKind::LastPfn { .. }, _) => {
+            let own = last_pfns(layout, ours);
+            let own: Vec<_> = own.iter().map(|pfn| format!("{pfn:#x}")).collect();
+            Some(own.join(" or "))
+        }
         _ => own
             .filter(|_| in_list.is_none())
             .map(|own| words(own, part)),

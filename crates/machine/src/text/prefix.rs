@@ -50,7 +50,7 @@ pub fn strip_prefixes(line: &str) -> &str {
 
 /// The kernel's own time in `prefix`, microseconds: `[    1.234567]`, `[    1.234567 <    0.000012>]`
 /// or the third number of a record of `/dev/kmsg`.
-pub fn stamp(prefix: &str) -> Option<u64> {
+pub(super) fn stamp(prefix: &str) -> Option<u64> {
     let seconds = |inner: &str| {
         let inner = inner.trim_start();
         let (whole, rest) = inner.split_once('.')?;
