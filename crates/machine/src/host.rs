@@ -14,7 +14,7 @@ use memblock::{NodeId, PhysAddr, PhysRange};
 use crate::bootlog::BootLog;
 use crate::iomem::Iomem;
 use crate::layout::{
-    DeviceRange, MachineLayout, MemoryRange, MemorySource, NOMAP, NodeRange, NodeSource,
+    DeviceRange, MachineLayout, MemoryRange, MemorySource, NOMAP, NodeRange, NodeSource, Note,
     PageSizeSource, Provenance, RangeMap, ReservedSource,
 };
 use crate::release::{Architecture, KernelRelease};
@@ -226,27 +226,112 @@ pub(crate) fn fill_from_iomem(
     Ok(())
 }
 
-/// Which addresses belong to which node, by blocks; where two nodes share a block, by zones.
+/// Which addresses belong to which node, by blocks; where two nodes share a block, by zones. A
+/// block of no node is nobody's, unless there are no nodes at all.
 fn block_nodes(blocks: &MemoryBlocks, zones: Option<&ZoneInfo>, shift: u32) -> RangeMap<NodeId> {
     let mut map = RangeMap::default();
     for (&number, nodes) in &blocks.online {
         let range = blocks.range(number);
         let mut nodes = nodes.iter();
         match nodes.next() {
-            None => map.set(range, NodeId::new(0)),
+            None if blocks.nodes.is_empty() => map.set(range, NodeId::new(0)),
+            None => {}
             Some(&first) => {
                 map.set(range, first);
                 for &other in nodes {
-                    for span in spans(zones, other, shift) {
-                        if let Some(shared) = span.intersection(range) {
-                            map.set(shared, other);
-                        }
-                    }
+                    give_spans(&mut map, zones, other, range, shift);
                 }
             }
         }
     }
     map
+}
+
+/// Gives `node` what its zones span of `range`.
+fn give_spans(
+    map: &mut RangeMap<NodeId>,
+    zones: Option<&ZoneInfo>,
+    node: NodeId,
+    range: PhysRange,
+    shift: u32,
+) {
+    for span in spans(zones, node, shift) {
+        if let Some(shared) = span.intersection(range) {
+            map.set(shared, node);
+        }
+    }
+}
+
+/// Leaves out memory in blocks that are offline: `/proc/iomem` goes on to show it, but the kernel
+/// has no struct pages for it that are in use.
+fn leave_out_offline(layout: &mut MachineLayout, blocks: &MemoryBlocks) {
+    let mut memory: RangeMap<(u32, u64)> = RangeMap::default();
+    for own in &layout.memory {
+        memory.set(own.range, (own.flags, own.line));
+    }
+    let before = layout.memory_bytes();
+    for &number in &blocks.offline {
+        memory.change(blocks.range(number), |_| None, None);
+    }
+    let left: Vec<_> = memory.into_ranges().collect();
+    let bytes: u64 = left.iter().map(|(range, _)| range.len()).sum();
+    // With nothing left, the states are not to be believed.
+    if bytes == before || left.is_empty() {
+        return;
+    }
+    layout.memory = left
+        .into_iter()
+        .map(|(range, (flags, line))| MemoryRange {
+            range,
+            node: None,
+            flags,
+            line,
+        })
+        .collect();
+    layout.provenance.notes.push(Note::Offline {
+        bytes: before - bytes,
+    });
+}
+
+/// Gives memory that no block claims to the node of its neighbours; between two nodes, what zones
+/// of the upper one span is that one's.
+fn give_to_neighbours(
+    layout: &mut MachineLayout,
+    claims: &mut RangeMap<NodeId>,
+    zones: Option<&ZoneInfo>,
+    shift: u32,
+) {
+    // As ranges that are nobody's: what is claimed is cut out of a map of memory.
+    let mut unclaimed: RangeMap<()> = RangeMap::default();
+    for memory in &layout.memory {
+        unclaimed.set(memory.range, ());
+    }
+    let claimed: Vec<(PhysRange, NodeId)> =
+        claims.iter().map(|(range, node)| (range, *node)).collect();
+    if claimed.is_empty() {
+        return;
+    }
+    for &(range, _) in &claimed {
+        unclaimed.change(range, |()| None, None);
+    }
+    let (mut bytes, mut first) = (0, None);
+    for (range, ()) in unclaimed.into_ranges() {
+        let at = claimed.partition_point(|(claim, _)| claim.start() < range.start());
+        let below = at.checked_sub(1).map(|below| claimed[below].1);
+        let above = claimed.get(at).map(|&(_, node)| node);
+        let Some(node) = below.or(above) else {
+            continue;
+        };
+        claims.set(range, node);
+        if let Some(above) = above.filter(|&above| above != node) {
+            give_spans(claims, zones, above, range, shift);
+        }
+        bytes += range.len();
+        first = first.or(Some(range));
+    }
+    if let Some(first) = first {
+        layout.provenance.notes.push(Note::NoBlock { bytes, first });
+    }
 }
 
 /// What zones of `node` span.
@@ -268,7 +353,14 @@ pub(crate) fn give_nodes(
     zones: Option<&ZoneInfo>,
 ) {
     let shift = layout.page_size.trailing_zeros();
-    let claims = block_nodes(blocks, zones, shift);
+    let odd = blocks.oddities.iter().cloned().map(Note::Sysfs);
+    layout.provenance.notes.extend(odd);
+    // Of other sources' memory it is not known whether it was so then.
+    if layout.provenance.memory == MemorySource::Iomem {
+        leave_out_offline(layout, blocks);
+    }
+    let mut claims = block_nodes(blocks, zones, shift);
+    give_to_neighbours(layout, &mut claims, zones, shift);
     layout.set_nodes(
         claims.iter().map(|(range, node)| NodeRange {
             range,
@@ -365,7 +457,11 @@ fn finish(layout: &mut MachineLayout, root: &Path) {
     if let Some((cpus, _)) = log.hints.nr_cpus {
         layout.nr_cpus = Some(cpus);
     }
-    layout.figures = log.figures;
+    // What was printed at boot is of all memory.
+    let offline = |note: &Note| matches!(note, Note::Offline { .. });
+    if !layout.provenance.notes.iter().any(offline) {
+        layout.figures = log.figures;
+    }
 }
 
 /// The kernel's own boot log: its ring buffer, or the file that was kept of it.

@@ -74,6 +74,6 @@ pub use layout::{
 pub use location::{Location, Problem, Problems};
 pub use meminfo::Meminfo;
 pub use release::{Architecture, KernelRelease};
-pub use sysfs::{MemoryBlocks, SysfsError};
+pub use sysfs::{MemoryBlocks, Oddity, SysfsError};
 pub use toml::TomlError;
 pub use zoneinfo::{ZoneInfo, ZoneStat};

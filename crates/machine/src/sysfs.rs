@@ -4,6 +4,7 @@
 //! holes that are not shown. Linux: `drivers/base/memory.c`, `drivers/base/node.c`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -42,13 +43,38 @@ pub struct MemoryBlocks {
     /// Blocks that are online, by number: the nodes that have memory in them, ascending. A block
     /// that two nodes share has two.
     pub online: BTreeMap<u64, BTreeSet<NodeId>>,
+    /// Blocks that are offline, by number: the kernel keeps no pages in them.
+    pub offline: BTreeSet<u64>,
     /// Nodes that are online, with or without memory.
     pub nodes: BTreeSet<NodeId>,
+    /// Entries that could not be read or are of no use, and what was done about each.
+    pub oddities: Vec<Oddity>,
+}
+
+/// An entry of sysfs that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Oddity {
+    /// The entry.
+    pub file: PathBuf,
+    /// What is wrong with it, and what was done about it.
+    pub what: String,
+}
+
+impl fmt::Display for Oddity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file.display(), self.what)
+    }
 }
 
 impl MemoryBlocks {
     /// Most blocks that are looked at: 2^20 of 128 MiB are 128 TiB.
     const MAX: usize = 1 << 20;
+
+    /// Most oddities that are kept.
+    const MAX_ODDITIES: usize = 100;
+
+    /// Nodes that a kernel can number.
+    const MAX_NODES: u64 = 1 << 10;
 
     /// Reads `sys/devices/system` below `root`.
     ///
@@ -72,27 +98,54 @@ impl MemoryBlocks {
             ..Self::default()
         };
         for (number, folder) in numbered(&memory, "memory")? {
-            let state = read(&folder.join("state")).unwrap_or_default();
+            let state = read(&folder.join("state")).unwrap_or_else(|error| {
+                blocks.odd(&folder, format!("taken to be online ({})", reason(&error)));
+                String::new()
+            });
             // Blocks on the way out are still memory.
-            if state.trim() != "offline" {
+            if state.trim() == "offline" {
+                blocks.offline.insert(number);
+            } else {
                 blocks.online.insert(number, BTreeSet::new());
             }
         }
         let node_folder = root.join("sys/devices/system/node");
         // A kernel without NUMA has no such folder: everything is node 0's.
-        for (number, folder) in numbered(&node_folder, "node").unwrap_or_default() {
-            let Ok(number) = u16::try_from(number) else {
+        let nodes = numbered(&node_folder, "node").unwrap_or_else(|error| {
+            if !error.is_absent() {
+                blocks.odd(&node_folder, format!("left out ({})", reason(&error)));
+            }
+            Vec::new()
+        });
+        for (number, folder) in nodes {
+            let Some(node) = node(number) else {
+                let most = Self::MAX_NODES - 1;
+                let what = format!("left out (a kernel numbers nodes up to {most})");
+                blocks.odd(&folder, what);
                 continue;
             };
-            let node = NodeId::new(number);
-            blocks.nodes.insert(node);
-            for (block, _) in numbered(&folder, "memory")? {
-                if let Some(nodes) = blocks.online.get_mut(&block) {
-                    nodes.insert(node);
+            match numbered(&folder, "memory") {
+                Ok(links) => {
+                    blocks.nodes.insert(node);
+                    for (block, _) in links {
+                        if let Some(nodes) = blocks.online.get_mut(&block) {
+                            nodes.insert(node);
+                        }
+                    }
                 }
+                Err(error) => blocks.odd(&folder, format!("left out ({})", reason(&error))),
             }
         }
         Ok(blocks)
+    }
+
+    fn odd(&mut self, file: &Path, what: String) {
+        if self.oddities.len() < Self::MAX_ODDITIES {
+            self.oddities.push(Oddity {
+                file: file.to_owned(),
+                what,
+            });
+        }
     }
 
     /// Block `number` as addresses.
@@ -100,6 +153,27 @@ impl MemoryBlocks {
         let start = PhysAddr::new(number.saturating_mul(self.block_size));
         PhysRange::from_size(start, self.block_size)
     }
+}
+
+impl SysfsError {
+    /// Whether the file or folder is not there.
+    fn is_absent(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// Why an entry cannot be read, without its name.
+fn reason(error: &SysfsError) -> String {
+    match error {
+        SysfsError::Io { source, .. } => source.to_string(),
+        other @ SysfsError::Content { .. } => other.to_string(),
+    }
+}
+
+/// The node `number`, where a kernel can number it so.
+fn node(number: u64) -> Option<NodeId> {
+    let number = Some(number).filter(|&number| number < MemoryBlocks::MAX_NODES)?;
+    u16::try_from(number).ok().map(NodeId::new)
 }
 
 fn read(file: &Path) -> Result<String, SysfsError> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use machine::{HostError, MemorySource, NodeSource, host};
+use machine::{HostError, MemoryBlocks, MemorySource, NodeSource, Note, host};
 use memblock::{NodeId, PhysAddr, PhysRange};
 
 const MIB: u64 = 1 << 20;
@@ -90,6 +90,132 @@ fn iomem_is_taken_where_it_shows_addresses_and_a_shared_block_is_split_by_zones(
     assert_eq!(layout.reserved.len(), 1);
     let deferred: Vec<_> = layout.figures.deferred_init().collect();
     assert_eq!(deferred, [(NodeId::new(1), None, 48)]);
+}
+
+/// Blocks of 128 MiB, each with its state and nodes.
+fn tree(root: &Path, blocks: &[(&str, &[u64])]) {
+    let system = "sys/devices/system";
+    put(
+        root,
+        &format!("{system}/memory/block_size_bytes"),
+        "8000000\n",
+    );
+    for (block, (state, nodes)) in blocks.iter().enumerate() {
+        put(root, &format!("{system}/memory/memory{block}/state"), state);
+        for node in *nodes {
+            let file = format!("{system}/node/node{node}/memory{block}/state");
+            put(root, &file, state);
+        }
+    }
+}
+
+fn iomem(root: &Path, blocks: u64) {
+    let text = format!("00001000-{:08x} : System RAM\n", blocks * 128 * MIB - 1);
+    put(root, "proc/iomem", &text);
+}
+
+#[test]
+fn memory_in_a_block_that_is_offline_is_left_out_and_that_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    let (on, off): (&str, &str) = ("online\n", "offline\n");
+    tree(root, &[(on, &[0]), (on, &[0]), (off, &[0]), (on, &[1])]);
+    iomem(root, 4);
+    put(
+        root,
+        "var/log/dmesg",
+        "Linux version 6.12.1\nZone ranges:\n  Normal   empty\n",
+    );
+    let layout = read(root);
+    assert_eq!(
+        memory(&layout),
+        [
+            (Some(0), range(0x1000, 256 * MIB)),
+            (Some(1), range(384 * MIB, 512 * MIB)),
+        ]
+    );
+    assert_eq!(
+        layout.provenance.notes,
+        [Note::Offline { bytes: 128 * MIB }]
+    );
+    assert!(layout.figures.is_empty(), "they are of all memory");
+    let told = layout.provenance.to_string();
+    assert!(
+        told.contains("128M in blocks that are offline are left out"),
+        "{told}"
+    );
+    machine::check::build(&layout, &layout.profile()).unwrap();
+}
+
+#[test]
+fn memory_that_no_block_claims_is_given_to_the_node_beside_and_that_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    let on = "online\n";
+    // block 1 is between two nodes; blocks 3 and 4 are not there
+    tree(root, &[(on, &[0]), (on, &[]), (on, &[1])]);
+    iomem(root, 5);
+    let layout = read(root);
+    assert_eq!(
+        memory(&layout),
+        [
+            (Some(0), range(0x1000, 256 * MIB)),
+            (Some(1), range(256 * MIB, 640 * MIB)),
+        ]
+    );
+    let note = Note::NoBlock {
+        bytes: 384 * MIB,
+        first: range(128 * MIB, 256 * MIB),
+    };
+    assert_eq!(layout.provenance.notes, [note]);
+    put(root, "proc/zoneinfo", ZONES);
+    let layout = read(root);
+    assert_eq!(
+        memory(&layout),
+        [
+            (Some(0), range(0x1000, 192 * MIB)),
+            (Some(1), range(192 * MIB, 640 * MIB)),
+        ]
+    );
+    machine::check::build(&layout, &layout.profile()).unwrap();
+}
+
+#[test]
+fn an_entry_of_sysfs_that_is_broken_costs_that_entry_alone_and_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    let on = "online\n";
+    tree(root, &[(on, &[0]), (on, &[1]), (on, &[70_000])]);
+    iomem(root, 3);
+    let nodes = root.join("sys/devices/system/node");
+    std::os::unix::fs::symlink("node2", nodes.join("node2")).unwrap();
+    put(root, "sys/devices/system/node/node3", "");
+    put(root, "sys/devices/system/node/node1024/cpulist", "");
+    fs::remove_file(root.join("sys/devices/system/memory/memory1/state")).unwrap();
+    let blocks = MemoryBlocks::read(root).unwrap();
+    let odd = blocks.oddities.iter();
+    let odd: Vec<_> = odd
+        .map(|odd| odd.file.file_name().unwrap().to_str().unwrap())
+        .collect();
+    assert_eq!(odd, ["memory1", "node2", "node3", "node1024", "node70000"]);
+    let layout = read(root);
+    assert_eq!(
+        memory(&layout),
+        [
+            (Some(0), range(0x1000, 128 * MIB)),
+            (Some(1), range(128 * MIB, 384 * MIB)),
+        ]
+    );
+    let told = layout.provenance.to_string();
+    for part in [
+        "node2: left out (",
+        "node3: left out (",
+        "node70000: left out (a kernel numbers nodes up to 1023)",
+        "memory1: taken to be online (",
+        "128M in no block of a node",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
 }
 
 #[test]

@@ -6,6 +6,8 @@ use memblock::{NodeId, PhysRange};
 
 use crate::bootlog::OtherBoots;
 use crate::error::Missing;
+use crate::size::ByteSize;
+use crate::sysfs::Oddity;
 
 /// Other boots that are told one by one.
 const MOST_SHOWN: usize = 8;
@@ -253,6 +255,20 @@ pub enum Note {
         /// The others.
         others: OtherBoots,
     },
+    /// Memory lies in blocks that are offline, and was left out.
+    Offline {
+        /// How much.
+        bytes: u64,
+    },
+    /// Memory lies in no block that is a node's, and was given to a neighbour's node.
+    NoBlock {
+        /// How much in all.
+        bytes: u64,
+        /// The first of it.
+        first: PhysRange,
+    },
+    /// An entry of sysfs is not as it should be.
+    Sysfs(Oddity),
 }
 
 impl fmt::Display for Note {
@@ -279,6 +295,18 @@ impl fmt::Display for Note {
                 }
                 f.write_str("; cut the log to read another")
             }
+            Self::Offline { bytes } => write!(
+                f,
+                "{} in blocks that are offline are left out, and with them the figures of the boot \
+                 log, which are of all memory",
+                ByteSize(*bytes)
+            ),
+            Self::NoBlock { bytes, first } => write!(
+                f,
+                "{} in no block of a node (from {first} on) are given to the node beside",
+                ByteSize(*bytes)
+            ),
+            Self::Sysfs(oddity) => oddity.fmt(f),
         }
     }
 }

@@ -14,8 +14,8 @@ pub enum GeometryError {
     },
     /// Some memory has a node and some has none.
     #[error(
-        "memory at frames {}-{} names no node, but other memory does: give it one with \
-         Memblock::set_node", pfns.start(), pfns.end()
+        "memory at frames {}-{} names no node, but other memory does: name its node in the \
+         layout too (`Memblock::set_node`)", pfns.start(), pfns.end()
     )]
     MemoryWithoutNode {
         /// The frames without a node.
