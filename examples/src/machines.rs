@@ -1,11 +1,15 @@
 //! From what a user names to a memory map's geometry.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use machine::size::ByteSize;
 use machine::synthetic::{self, NodeRangeError, SyntheticError};
 use machine::{HostError, KernelRelease, LayoutError, MachineError, MachineLayout, host};
 use memmap_core::{Geometry, GeometryError, KernelVersion};
+
+/// The releases that a machine can be modelled with, whatever its own is.
+pub const MODELLED: RangeInclusive<KernelVersion> = KernelVersion::new(4, 0)..=KernelVersion::V7_3;
 
 /// A machine and what its memory map will be.
 #[derive(Debug)]

@@ -384,6 +384,12 @@ fn what_would_change_is_told_and_what_cannot_be_is_refused() {
         ("page=64K", "x86_64 kernels have pages of 4K, not of 64K"),
         ("colour=red", "try kernel=7.3"),
         ("kernel=new", "like 6.12"),
+        (
+            "kernel=99.9",
+            "99.9 is not modelled; name one from 4.0 to 7.3",
+        ),
+        ("kernel=7.4", "from 4.0 to 7.3"),
+        ("kernel=3.19", "from 4.0 to 7.3"),
         ("page=big", "384G"),
         ("movablecore=much", "movablecore"),
     ] {

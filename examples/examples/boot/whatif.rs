@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
+use examples::machines::MODELLED;
 use machine::check::{self, BuildError};
 use machine::size::{ByteSize, SizeError};
 use machine::{KernelRelease, PageSizeSource};
@@ -31,6 +32,8 @@ pub(super) enum ChangeError {
     Unknown(String),
     #[error("`{0}` is no release; a release is written like 6.12 or 7.3")]
     Release(String),
+    #[error("{0} is not modelled; name one from {first} to {last}", first = MODELLED.start(), last = MODELLED.end())]
+    NotModelled(KernelRelease),
     #[error(transparent)]
     Size(#[from] SizeError),
     #[error(transparent)]
@@ -61,9 +64,14 @@ impl FromStr for Change {
             return Ok(Self::Option(text.to_owned()));
         }
         match text.split_once('=') {
-            Some(("kernel", release)) => KernelRelease::parse(release)
-                .map(Self::Kernel)
-                .ok_or_else(|| ChangeError::Release(release.to_owned())),
+            Some(("kernel", release)) => {
+                let release = KernelRelease::parse(release)
+                    .ok_or_else(|| ChangeError::Release(release.to_owned()))?;
+                match MODELLED.contains(&release.version()) {
+                    true => Ok(Self::Kernel(release)),
+                    false => Err(ChangeError::NotModelled(release)),
+                }
+            }
             Some(("page", size)) => Ok(Self::Page(size.parse::<ByteSize>()?.0)),
             Some(("movablecore" | "kernelcore", _)) => {
                 BootOptions::from_command_line(text)?;

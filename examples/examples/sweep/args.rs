@@ -6,6 +6,7 @@ use clap::Parser;
 use deferred_init::engine::Placement;
 use deferred_init::schedule::Scheduler;
 use examples::front::EXIT_CODES;
+use examples::machines::MODELLED;
 use machine::size::ByteSize;
 use memmap_core::KernelVersion;
 use memmap_core::writers::PageWriter;
@@ -97,11 +98,12 @@ pub(crate) struct Args {
 
 fn kernel(text: &str) -> Result<KernelVersion, String> {
     let version: KernelVersion = text.parse().map_err(|error| format!("{error}"))?;
-    let modelled = KernelVersion::new(4, 0)..=KernelVersion::V7_3;
-    match modelled.contains(&version) {
+    match MODELLED.contains(&version) {
         true => Ok(version),
         false => Err(format!(
-            "{version} is not modelled; name one from 4.0 to 7.3"
+            "{version} is not modelled; name one from {} to {}",
+            MODELLED.start(),
+            MODELLED.end()
         )),
     }
 }
