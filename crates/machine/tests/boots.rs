@@ -89,6 +89,17 @@ fn boots_without_time_stamps_are_told_apart_by_their_banners() {
 }
 
 #[test]
+fn a_boot_that_a_journal_tells_without_time_stamps_is_another_than_the_one_with_them() {
+    let (first, second) = (boot("6.12.1", 1024), plain(&boot("6.1.9", 2048)));
+    let journal: String = second
+        .lines()
+        .map(|line| format!("Nov 27 15:36:51 host kernel: {line}\n"))
+        .collect();
+    is_read(&format!("{first}{journal}"), &journal, &[(1, 17)]);
+    is_read(&format!("{journal}{first}"), &first, &[(1, 17)]);
+}
+
+#[test]
 fn a_boot_whose_end_is_not_in_the_log_gives_way_to_the_whole_one_before_it() {
     let (first, second) = (boot("6.12.1", 1024), boot("6.1.9", 2048));
     let begun: String = second

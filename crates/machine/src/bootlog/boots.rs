@@ -7,7 +7,8 @@
 //! # Implementation
 //! A boot begins where its kernel says so for the second time: with the banner, or, where that is
 //! lost, with another of its first lines and a time stamp that goes back. What has no stamp in a
-//! log that has them was printed by no kernel: reports quote `/proc/version`.
+//! log that has them, and is not said to be the kernel's, was printed by none: reports quote
+//! `/proc/version`.
 
 use super::{BootLog, LogReader};
 use crate::error::ReadError;
@@ -83,7 +84,7 @@ impl BootsReader {
             self.first = Some(Location::new(line.number, text));
         }
         if let Some(mark) = FIRST_LINES.iter().position(|mark| text.starts_with(mark)) {
-            if self.begins_anew(mark, line.stamp) {
+            if self.begins_anew(mark, line) {
                 self.end_boot();
             }
             self.begun[mark] = true;
@@ -93,15 +94,16 @@ impl BootsReader {
         self.current.log.problems.note_cut(line);
     }
 
-    /// Whether the first line `mark` with the time `stamp` is another boot's than what came before.
-    fn begins_anew(&self, mark: usize, stamp: Option<u64>) -> bool {
+    /// Whether the first line `mark` is another boot's than what came before.
+    fn begins_anew(&self, mark: usize, line: &Line) -> bool {
         let banner = mark == 0;
-        match (stamp, self.stamp) {
+        match (line.stamp, self.stamp) {
             (Some(now), Some(before)) if banner && self.begun[mark] => now <= before,
             // The front of the boot before is lost.
             (Some(now), Some(before)) if banner => now < before && self.current.has_anything(),
             (Some(now), Some(before)) => now < before && self.begun[mark],
-            (None, Some(_)) => false,
+            // Other programs that keep logs leave the stamp out, and name the kernel.
+            (None, Some(_)) => banner && self.begun[mark] && line.names_kernel(),
             (_, None) => banner && self.begun[mark],
         }
     }

@@ -28,6 +28,12 @@ impl Line {
         self.whole[self.start..].trim()
     }
 
+    /// Whether a journal or syslog says that the message is the kernel's.
+    pub(crate) fn names_kernel(&self) -> bool {
+        let prefix = &self.whole[..self.start];
+        prefix.contains("kernel:") || prefix.contains("kernel[")
+    }
+
     /// The line as it stood there, without control characters and colours.
     pub fn whole(&self) -> &str {
         &self.whole
