@@ -289,6 +289,76 @@ proptest! {
     }
 }
 
+/// Two nodes of which one lies in a pageblock of the other, between pages of that one.
+fn interleaved(version: KernelVersion) -> Geometry {
+    let mut memory = Memblock::new(Behaviour::V6_12);
+    for (start, end, node) in [
+        (0x1_0000_0000, 0x1_0000_1000, 1),
+        (0x1_0002_0000, 0x1_0006_d000, 0),
+        (0x1_0007_9000, 0x1_003f_7000, 1),
+    ] {
+        let range = PhysRange::new(PhysAddr::new(start), PhysAddr::new(end));
+        memory
+            .add_node(range, NodeId::new(node), MemblockFlags::empty())
+            .expect("fits");
+    }
+    Geometry::new(&Profile::amd64(version), &memory, &BootOptions::default()).expect("a machine")
+}
+
+#[test]
+fn nodes_that_share_a_pageblock_do_not_change_what_it_is_for() {
+    for version in [
+        KernelVersion::V6_1,
+        KernelVersion::V6_12,
+        KernelVersion::V6_18,
+        KernelVersion::V7_3,
+    ] {
+        let geometry = interleaved(version);
+        let allocator = handed_over(&geometry);
+        let types = [
+            MigrateType::Unmovable,
+            MigrateType::Movable,
+            MigrateType::Reclaimable,
+        ];
+        let mut given = BTreeSet::new();
+        // large ones first, so that every fallback finds something to claim
+        for order in (0..=6).rev() {
+            for turn in 0..400 {
+                let request = Request {
+                    order,
+                    node: NodeId::new(turn % 2),
+                    zone: ZoneIndex(2),
+                    migrate: types[usize::from(turn) % types.len()],
+                };
+                let Ok(pfn) = allocator.alloc_pages(request) else {
+                    continue;
+                };
+                for page in 0..1 << order {
+                    assert!(given.insert(pfn.get() + page), "{version}: {pfn} twice");
+                }
+                assert_eq!(allocator.check(), [], "{version}: {request:?}");
+                // some come back, so that there is a choice the next time
+                if turn % 5 < 2 {
+                    allocator.free_pages(pfn, order).expect("in use");
+                    for page in 0..1 << order {
+                        given.remove(&(pfn.get() + page));
+                    }
+                    assert_eq!(allocator.check(), [], "{version}: {pfn} given back");
+                }
+            }
+        }
+        let pages: u64 = geometry
+            .page_runs()
+            .iter()
+            .map(|run| match run.kind {
+                PageKind::Free => run.pfns.len(),
+                _ => 0,
+            })
+            .sum();
+        assert_eq!(given.len() as u64, pages, "{version}");
+    }
+}
+
 #[test]
 fn lists_hold_blocks_in_pfn_order_after_hand_over() {
     let geometry = machine(KernelVersion::V6_12);

@@ -288,7 +288,7 @@ impl<P: StructPages + ?Sized> LockedZone<'_, P> {
     ///
     /// # Differences from Linux
     /// Which used pages could move is not known here: those of a movable pageblock count as
-    /// movable, those of others as not.
+    /// movable, those of others as not. A pageblock in which another zone has memory is left alone.
     #[doc(alias = "steal_suitable_fallback")]
     #[doc(alias = "try_to_claim_block")]
     fn try_claim(
@@ -306,7 +306,7 @@ impl<P: StructPages + ?Sized> LockedZone<'_, P> {
         }
         let pageblock = rules.blocks.block(block.pfn);
         let of_block = rules.blocks.get(block.pfn);
-        if of_block == MigrateType::HighAtomic || !self.is_whole(pageblock) {
+        if of_block == MigrateType::HighAtomic || !self.is_whole(rules, pageblock) {
             return None;
         }
         let free = self.free_in(pageblock);
@@ -344,9 +344,15 @@ impl<P: StructPages + ?Sized> LockedZone<'_, P> {
         }
     }
 
-    /// Whether both ends of a pageblock are in this zone.
-    fn is_whole(&self, pageblock: PfnRange) -> bool {
-        self.owns(pageblock.start()) && self.owns(Pfn::new(pageblock.end().get() - 1))
+    /// Whether a pageblock is this zone's alone: both its ends, and all memory between them.
+    ///
+    /// # Differences from Linux
+    /// Linux asks for the ends only. Where nodes take turns within a pageblock, the type of one zone's
+    /// free blocks changes under another zone's lock there, and strict lists come apart.
+    fn is_whole(&self, rules: Rules<'_>, pageblock: PfnRange) -> bool {
+        self.owns(pageblock.start())
+            && self.owns(Pfn::new(pageblock.end().get() - 1))
+            && !rules.blocks.is_mixed(pageblock.start())
     }
 
     /// Gives the pageblock that holds `pfn` another type and moves its free blocks to the lists of

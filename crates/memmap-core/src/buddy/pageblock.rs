@@ -10,7 +10,7 @@
 //! The compaction-skip bit is not modelled and always 0.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -132,6 +132,31 @@ pub(crate) struct Pageblocks {
     order: u32,
     /// Runs of sections by their first one.
     runs: BTreeMap<u64, Vec<Once<Box<[AtomicU8]>>>>,
+    /// Blocks in which several zones have memory, by their numbers.
+    mixed: BTreeSet<u64>,
+}
+
+/// Pageblocks in which several zones have memory, by their numbers.
+fn mixed(geometry: &Geometry) -> BTreeSet<u64> {
+    let order = geometry.profile().pageblock_order;
+    let memory = geometry.page_runs().iter().filter(|run| {
+        // what nobody can ever free is no zone's here
+        !matches!(
+            run.kind,
+            PageKind::Hole | PageKind::Untouched | PageKind::NoMap
+        )
+    });
+    let mut mixed = BTreeSet::new();
+    let mut before = None;
+    for run in memory {
+        let owner = (run.node, run.zone);
+        let first = run.pfns.start().get() >> order;
+        if before.is_some_and(|(last, other)| last == first && other != owner) {
+            mixed.insert(first);
+        }
+        before = Some(((run.pfns.end().get() - 1) >> order, owner));
+    }
+    mixed
 }
 
 impl Pageblocks {
@@ -155,6 +180,7 @@ impl Pageblocks {
             pages_per_section: sections.pages_per_section(),
             order: geometry.profile().pageblock_order,
             runs,
+            mixed: mixed(geometry),
         }
     }
 
@@ -162,6 +188,12 @@ impl Pageblocks {
     pub(crate) fn block(&self, pfn: Pfn) -> PfnRange {
         let start = pfn.align_down(1 << self.order);
         PfnRange::new(start, start.saturating_add(1 << self.order))
+    }
+
+    /// Whether several zones have memory in the pageblock that holds `pfn`. Neither may change its type:
+    /// the free blocks of the other ones are on lists of that type, under locks of their own.
+    pub(crate) fn is_mixed(&self, pfn: Pfn) -> bool {
+        self.mixed.contains(&(pfn.get() >> self.order))
     }
 
     fn cell(&self, section: u64) -> Option<&Once<Box<[AtomicU8]>>> {

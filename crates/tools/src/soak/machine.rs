@@ -86,10 +86,18 @@ fn ranges(dice: &mut Dice<'_>, profile: &Profile, most: u64) -> Vec<(PhysRange, 
     let mut at = dice.below(4) * section + dice.below(4) * page;
     let mut list = Vec::new();
     while left > 0 {
-        let sections = dice.between(1..=left.min(12));
-        // ends lie anywhere, within a page too
-        let cut = dice.below(section / 2);
-        let end = at + sections * section - if dice.bool() { cut } else { 0 };
+        // now and then so short that several nodes share a pageblock
+        let (sections, long) = match dice.below(4) {
+            0 => (1, dice.between(1..=profile.pageblock_pages()) * page),
+            _ => {
+                let sections = dice.between(1..=left.min(12));
+                // ends lie anywhere, within a page too
+                let cut = dice.below(section / 2);
+                let less = if dice.bool() { cut } else { 0 };
+                (sections, sections * section - less)
+            }
+        };
+        let end = at + long;
         let range = PhysRange::new(PhysAddr::new(at), PhysAddr::new(end));
         list.push((range, NodeId::new(dice.below(nodes) as u16)));
         // a range can reach into one section more than it is long
