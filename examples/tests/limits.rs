@@ -37,11 +37,11 @@ fn may(what: &str, launcher: &[&str], line: &str) -> bool {
         Ok(output) if output.status.success() => true,
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            eprintln!("SKIPPED: {what}: {}", said.trim());
+            captures::skipped(&format!("{what}: {}", said.trim()));
             false
         }
         Err(error) => {
-            eprintln!("SKIPPED: {what}: {}: {error}", words[0]);
+            captures::skipped(&format!("{what}: {}: {error}", words[0]));
             false
         }
     }

@@ -34,7 +34,7 @@ fn hwloc() -> Vec<String> {
 /// Compiles `source`, from the root of the workspace; `None`, said aloud, where there is no such compiler.
 fn compile(compiler: &str, standard: &str, source: &str, to: &Path) -> Option<PathBuf> {
     if Command::new(compiler).arg("--version").output().is_err() {
-        eprintln!("SKIPPED: there is no {compiler}");
+        captures::skipped(&format!("there is no {compiler}"));
         return None;
     }
     let program = to.join("program");
@@ -88,7 +88,7 @@ fn a_simulator_in_c_runs_whole_lives_of_machines_and_valgrind_finds_nothing() {
 
     let valgrind = Command::new("valgrind").arg("--version").output();
     if valgrind.is_err() {
-        eprintln!("SKIPPED: there is no valgrind");
+        captures::skipped("there is no valgrind");
         return;
     }
     run(Command::new("valgrind")

@@ -13,6 +13,7 @@
 //! was something to compare.
 #![forbid(unsafe_code)]
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The folder beside the project in which all of them lie.
@@ -42,11 +43,22 @@ pub fn file(folder: &str, name: &str) -> Option<PathBuf> {
     file_in(&Path::new(BESIDE).join(folder), name)
 }
 
+/// Says that something was not tested, and why.
+///
+/// Not by `eprintln!`: the test harness keeps what tests that pass say so.
+///
+/// # Panics
+///
+/// Where the standard error output is gone.
+pub fn skipped(why: &str) {
+    writeln!(std::io::stderr(), "SKIPPED: {why}").expect("somebody is told");
+}
+
 /// Whether `folder` is there; where not, says that a test is skipped for it.
 fn is_there(folder: &Path) -> bool {
     let there = folder.is_dir();
     if !there {
-        eprintln!("SKIPPED: {} is not there", folder.display());
+        skipped(&format!("{} is not there", folder.display()));
     }
     there
 }

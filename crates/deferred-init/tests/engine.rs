@@ -325,7 +325,7 @@ fn on_a_kernel_that_cannot_populate_a_run_touches_no_section_that_another_one_wr
                     .count(),
             ),
             Err(error) => {
-                eprintln!("SKIPPED: {error}");
+                captures::skipped(&format!("{error}"));
                 None
             }
         }
@@ -445,6 +445,17 @@ fn wishes_that_cannot_be_met_are_errors_before_anything_is_done() {
     let plan = Plan::new(&other).unwrap();
     let error = engine.run(&map, &plan, &options).unwrap_err();
     assert!(matches!(error, EngineError::OtherShape { .. }), "{error}");
+    // sections of the same size, some of which the map lacks
+    let larger = self::machine(&[(0, 4096, 0)], &[]);
+    let plan = Plan::new(&larger).unwrap();
+    let error = engine.run(&map, &plan, &options).unwrap_err();
+    let first = (0..32).find(|section| {
+        map.section_state(SectionNr(*section)) == memmap_core::SectionState::Absent
+    });
+    assert_eq!(
+        Some(error),
+        first.map(|section| EngineError::NoSuchSection { section })
+    );
 }
 
 #[test]
@@ -466,7 +477,7 @@ fn pinned_workers_place_a_map_on_this_host() {
             let report = run(&engine, &map, &options);
             assert_eq!(report.outcome, Outcome::Complete);
             if let Some(error) = &report.placement.unknown {
-                eprintln!("SKIPPED: {error}");
+                captures::skipped(&format!("{error}"));
             } else if placement != Placement::Interleave || nodes == 1 {
                 assert!(
                     report.to_string().contains("placed 100.0 % on its node"),

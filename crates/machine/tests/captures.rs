@@ -37,7 +37,7 @@ fn memory_of_every_capture_is_the_memory_that_its_kernel_found() {
         let (ours, theirs) = early_ranges(&layout);
         eprintln!("{}: {}", path.display(), layout.provenance);
         if theirs.is_empty() {
-            eprintln!("SKIPPED: {}: its kernel's ranges are lost", path.display());
+            captures::skipped(&format!("{}: its kernel's ranges are lost", path.display()));
             continue;
         }
         assert_eq!(ours, theirs, "{}", path.display());
@@ -60,7 +60,7 @@ fn firmware_and_affinity_alone_give_the_same_memory_as_the_kernels_own_dump() {
         let mut log = BootLog::open(path).unwrap_or_else(|error| panic!("{error}"));
         let name = path.display();
         if log.firmware.maps.is_empty() {
-            eprintln!("SKIPPED: {name}: no firmware map");
+            captures::skipped(&format!("{name}: no firmware map"));
             continue;
         }
         let dumped = MachineLayout::from_log(&log).unwrap_or_else(|error| panic!("{error}"));
@@ -124,7 +124,7 @@ fn replaying_the_calls_behind_the_dump_gives_what_the_kernel_kept() {
         let name = path.display();
         let capture = Capture::open(path).unwrap_or_else(|error| panic!("{error}"));
         let Some((memory, reserved)) = capture.memblock.clone() else {
-            eprintln!("SKIPPED: {name}: the kernel kept no arrays");
+            captures::skipped(&format!("{name}: the kernel kept no arrays"));
             continue;
         };
         // Only what the log says: what was kept is compared, not read.
@@ -151,7 +151,9 @@ fn replaying_the_calls_behind_the_dump_gives_what_the_kernel_kept() {
             assert!(missing.is_empty(), "{name}");
             compared += 1;
         } else {
-            eprintln!("SKIPPED: {name}: its console lost the lines before the hand-over");
+            captures::skipped(&format!(
+                "{name}: its console lost the lines before the hand-over"
+            ));
         }
     }
     assert!(paths.is_empty() || compared > 0, "no log is whole");

@@ -70,7 +70,7 @@ fn machines() -> Vec<MachineLayout> {
         match MachineLayout::from_log(&log) {
             Ok(layout) => out.push(layout),
             Err(error @ (LayoutError::NotModelled { .. } | LayoutError::FrontLost { .. })) => {
-                eprintln!("SKIPPED: {error}");
+                captures::skipped(&format!("{error}"));
             }
             Err(error) => panic!("{error}"),
         }

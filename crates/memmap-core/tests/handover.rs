@@ -71,6 +71,34 @@ fn write(
     free
 }
 
+#[test]
+fn memory_beyond_all_zones_is_no_violation() {
+    let mut memblock = Memblock::new(Behaviour::V6_12);
+    let memory = bytes(0x10_0000, 0x1800_0000);
+    memblock
+        .add_node(memory, NODE0, MemblockFlags::empty())
+        .expect("fits");
+    let mut options = BootOptions::default();
+    options.max_low_pfn = Some(Pfn::new(0x1_4000));
+    for version in [
+        KernelVersion::V6_1,
+        KernelVersion::V6_12,
+        KernelVersion::V7_3,
+    ] {
+        let geometry =
+            Geometry::new(&Profile::amd64(version), &memblock, &options).expect("a machine");
+        let map = map(&geometry, AddressSpace::Kernel);
+        for section in geometry.sections().iter() {
+            let mut claim = map.claim(section).expect("pending");
+            claim.write(writers::by_name("template").expect("it exists"));
+            claim.publish();
+        }
+        let report = map.check();
+        assert!(report.is_clean(), "{version}: {report}");
+        assert_eq!(report.pages, 0x1_8000, "{version}: all were looked at");
+    }
+}
+
 /// Everything eagerly, by `threads` threads that take sections as they come.
 fn eager(geometry: &Geometry, writer: &dyn PageWriter, threads: usize) -> Allocator<MemoryMap> {
     let map = map(geometry, AddressSpace::Kernel);
@@ -95,6 +123,8 @@ fn eager(geometry: &Geometry, writer: &dyn PageWriter, threads: usize) -> Alloca
             .collect()
     });
     free.sort_by_key(|free| free.section);
+    let report = map.check();
+    assert!(report.is_clean(), "not yet joined: {report}");
     let allocator = joined(map, geometry, &plan, &free);
     assert_eq!(allocator.check(), []);
     allocator

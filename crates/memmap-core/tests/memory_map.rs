@@ -562,6 +562,6 @@ fn on_a_kernel_that_cannot_populate_a_claim_touches_its_own_section_and_changes_
             assert_eq!(other.0, 0, "nobody touched the section before");
             assert_eq!(own, all);
         }
-        (Err(error), _) | (_, Err(error)) => eprintln!("SKIPPED: {error}"),
+        (Err(error), _) | (_, Err(error)) => captures::skipped(&format!("{error}")),
     }
 }

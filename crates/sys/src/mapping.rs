@@ -451,7 +451,7 @@ mod tests {
                 .map(|node| matches!(node, crate::PageNode::On(_)))
                 .collect(),
             Err(error) => {
-                eprintln!("SKIPPED: {error}");
+                captures::skipped(&format!("{error}"));
                 Vec::new()
             }
         };
@@ -480,7 +480,7 @@ mod tests {
                     .iter()
                     .all(|node| matches!(node, crate::PageNode::On(_)))
             ),
-            Err(error) => eprintln!("SKIPPED: {error}"),
+            Err(error) => captures::skipped(&format!("{error}")),
         }
     }
 
@@ -566,7 +566,7 @@ mod tests {
             Err(error) => {
                 assert!(!map.is_committed(&(0..huge)));
                 assert!(error.to_string().contains("nr_hugepages"), "{error}");
-                eprintln!("SKIPPED: {error}");
+                captures::skipped(&format!("{error}"));
             }
         }
         let faults = Faults::new().fail(Call::Mmap, 1, libc::ENOMEM);

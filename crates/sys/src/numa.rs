@@ -152,7 +152,7 @@ mod tests {
                 assert!(matches!(nodes[0], PageNode::On(_)), "{nodes:?}");
                 assert_eq!(nodes[1], PageNode::Absent);
             }
-            Err(error) => eprintln!("SKIPPED: {error}"),
+            Err(error) => captures::skipped(&format!("{error}")),
         }
     }
 

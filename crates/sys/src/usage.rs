@@ -85,7 +85,7 @@ Anonymous:            16 kB
         let mut map = Mapping::reserve(64 * page)?;
         map.commit(0..64 * page)?;
         let Some(before) = map.memory_use() else {
-            eprintln!("SKIPPED: this system does not say what a mapping takes");
+            captures::skipped("this system does not say what a mapping takes");
             return Ok(());
         };
         map.huge_pages(0..64 * page, crate::HugePages::Never).ok();

@@ -145,7 +145,7 @@ fn copies_take_memory_as_they_are_written_and_give_all_of_it_back() {
         (0x8000, 0, None)
     );
     let Some(used) = memmap.memory_use() else {
-        eprintln!("SKIPPED: this system does not say what a mapping takes");
+        captures::skipped("this system does not say what a mapping takes");
         return;
     };
     assert_eq!(used.private, 0, "nothing was written");

@@ -31,7 +31,7 @@ pub(crate) use phases::panic_message;
 pub use placement::{NodePlacement, Placement, PlacementError, PlacementReport};
 pub use report::{NodeReport, Outcome, Phases, Report, SectionRecord, Volume, WorkerReport};
 
-use memmap_core::MemoryMap;
+use memmap_core::{MemoryMap, SectionNr, SectionState};
 
 use crate::Topology;
 use crate::plan::{Plan, PlanError, Work};
@@ -60,6 +60,14 @@ pub enum EngineError {
         planned: u64,
         /// Pages of a section of the map.
         mapped: u64,
+    },
+    /// The plan was made for another machine.
+    #[error(
+        "the map has no section {section}, but the plan has; make the plan from the map's geometry"
+    )]
+    NoSuchSection {
+        /// A section that is only in the plan.
+        section: u64,
     },
     /// The device's sections make no plan.
     #[error(transparent)]
@@ -140,6 +148,9 @@ impl Engine {
                 mapped,
             });
         }
+        if let Some(section) = missing(map, plan) {
+            return Err(EngineError::NoSuchSection { section });
+        }
         self.run_target(&BootTarget::new(map, options.hand_over), plan, options)
     }
 
@@ -169,4 +180,18 @@ impl Engine {
         report.placement = placement::sample(target, plan, options.sample_pages);
         Ok(report)
     }
+}
+
+/// The first section of a plan that the map lacks.
+fn missing(map: &MemoryMap, plan: &Plan) -> Option<u64> {
+    let present = map.geometry().sections();
+    let strangers = plan.runs().iter().filter(|run| {
+        // between two that were there at boot, as far from each other by number as by rank, all were
+        let rank = |section| present.rank(SectionNr(section));
+        let ranks = rank(run.sections.start).zip(rank(run.sections.end - 1));
+        !ranks.is_some_and(|(first, last)| last - first == run.len() - 1)
+    });
+    // others may have been plugged in since
+    let mut sections = strangers.flat_map(|run| run.sections.clone());
+    sections.find(|section| map.section_state(SectionNr(*section)) == SectionState::Absent)
 }

@@ -16,7 +16,9 @@ use crate::workers::{PinFailure, Seat};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Every section of the plan is written.
+    /// It went through the whole plan: every section that was pending is written. Those that somebody
+    /// else had claimed or written are counted as skipped ([`Report::skipped`]); whoever claimed one may
+    /// still be writing it, or give it up.
     Complete,
     /// It was cancelled; the map can be completed by another run.
     Cancelled,

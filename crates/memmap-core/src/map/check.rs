@@ -11,7 +11,7 @@ use memblock::{NodeId, Pfn};
 use crate::backing::SectionState;
 use crate::buddy::{COUNTS, PageWords};
 use crate::flags::PageFlag;
-use crate::geometry::{PageKind, SectionNr};
+use crate::geometry::{MemoryRange, PageKind, SectionNr};
 use crate::page::StructPage;
 use crate::profile::{ZoneIndex, ZoneKind};
 
@@ -137,7 +137,10 @@ impl fmt::Display for CheckReport {
 }
 
 impl MemoryMap {
-    /// Verifies every struct page of every present section, before or after hand-over.
+    /// Verifies every struct page of every present section, before, during or after hand-over.
+    ///
+    /// It is about what was there at boot: after memory was taken offline, zones have fewer pages than
+    /// memory, and that is told ([`Violation::PresentPages`], [`Violation::WrongZone`]).
     ///
     /// With poison (see [`BackingOptions::poison`](crate::BackingOptions::poison)) pages that
     /// were never written are found for certain; without, only as far as zeroes betray them.
@@ -192,13 +195,21 @@ impl MemoryMap {
             }
             return;
         }
-        if page.is_poisoned() || page.next() == 0 {
+        let head = kind == PageKind::Free && words.is_free_head(page.words()[COUNTS]);
+        // the ends of a section's own lists link nowhere until they are joined with others
+        if page.is_poisoned() || (page.next() == 0 && !head) {
             report.add(Violation::NeverWritten { pfn });
             return;
         }
         let layout = self.geometry().flags_layout();
         let reserved = page.flags() & layout.numbers().mask(PageFlag::Reserved) != 0;
-        match self.geometry().memory_at(pfn) {
+        // memory beyond the limits of all zones is nobody's, like a gap
+        let zoned = |range: &MemoryRange| {
+            let node = self.geometry().node(range.node);
+            let zones = node.into_iter().flat_map(|node| &node.zones);
+            zones.into_iter().any(|zone| zone.span().contains(pfn))
+        };
+        match self.geometry().memory_at(pfn).filter(zoned) {
             Some(range) => {
                 if matches!(kind, PageKind::Reserved | PageKind::NoMap) && !reserved {
                     report.add(Violation::NotReserved { pfn });
@@ -221,9 +232,7 @@ impl MemoryMap {
             });
         }
         // Free pages may be on a list, or have been: that is for the allocator's own check.
-        let listed = kind == PageKind::Free
-            && (words.is_free_head(page.words()[COUNTS])
-                || [page.next(), page.prev()] == words.poison);
+        let listed = kind == PageKind::Free && (head || [page.next(), page.prev()] == words.poison);
         if listed {
             return;
         }

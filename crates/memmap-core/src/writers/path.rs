@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_last_level_cache_has_a_believable_size() {
         let Some(bytes) = last_level_cache() else {
-            std::eprintln!("SKIPPED: this processor does not say how large its caches are");
+            captures::skipped("this processor does not say how large its caches are");
             return;
         };
         assert!((32 << 10..16 << 30).contains(&bytes), "{bytes}");

@@ -24,7 +24,7 @@ fn write(name: &str, records: &[Record], options: &Options) -> PathBuf {
 fn open(name: &str, records: &[Record], options: &Options) -> Option<Opened> {
     let page = write(name, records, options);
     let Some(browser) = Chromium::find() else {
-        eprintln!("SKIPPED: no Chromium in PATH (apt-get install chromium)");
+        captures::skipped("no Chromium in PATH (apt-get install chromium)");
         return None;
     };
     Some(browser.open(&page))
