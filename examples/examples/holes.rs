@@ -8,10 +8,11 @@
 //! On the board the first two took 179 ms and 38 ms, initialising struct pages included.
 
 use std::hint::black_box;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use examples::front::{self, FAILED, unsaid};
 use memblock::{
     Behaviour, Memblock, MemblockError, Pfn, PfnRange, PhysAddr, PhysRange, for_each_valid_pfn,
     next_valid_pfn, present_sections,
@@ -117,23 +118,11 @@ fn walks(memblock: &Memblock) -> [Walk; 4] {
 }
 
 fn main() -> ExitCode {
-    let memblock = match board() {
-        Ok(memblock) => memblock,
-        Err(error) => {
-            eprintln!("holes: {error}");
-            return ExitCode::FAILURE;
-        }
+    let done = match board() {
+        Ok(memblock) => report(&mut io::stdout().lock(), &memblock).map_err(unsaid),
+        Err(error) => Err((FAILED, error.to_string())),
     };
-    match report(&mut io::stdout().lock(), &memblock) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-            ExitCode::from(examples::CLOSED_PIPE)
-        }
-        Err(error) => {
-            eprintln!("holes: stdout: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    front::end("holes", done)
 }
 
 /// All walks as a table.

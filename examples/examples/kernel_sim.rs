@@ -19,6 +19,7 @@ use deferred_init::Topology;
 use deferred_init::engine::{Engine, Outcome, RunOptions};
 use deferred_init::plan::Plan;
 use deferred_init::workers::Pinning;
+use examples::front::{self, Failure, unsaid, unusable};
 use fastrand::Rng;
 use machine::size::ByteSize;
 use machine::{MachineLayout, synthetic};
@@ -54,17 +55,11 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("kernel_sim: {error}");
-            ExitCode::from(2)
-        }
-    }
+    front::end("kernel_sim", run(&Args::parse()))
 }
 
-fn run(args: &Args) -> Result<(), Error> {
-    let layouts = layouts(args)?;
+fn run(args: &Args) -> Result<(), Failure> {
+    let layouts = layouts(args).map_err(unusable)?;
     // machines never meet, so each may have a thread of its own
     let lives: Vec<Result<String, Error>> = std::thread::scope(|scope| {
         let threads: Vec<_> = layouts
@@ -78,8 +73,9 @@ fn run(args: &Args) -> Result<(), Error> {
         };
         threads.into_iter().map(join).collect()
     });
+    let mut out = std::io::stdout().lock();
     for life in lives {
-        print!("{}", life?);
+        std::io::Write::write_all(&mut out, life.map_err(unusable)?.as_bytes()).map_err(unsaid)?;
     }
     Ok(())
 }

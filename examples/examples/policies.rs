@@ -5,16 +5,17 @@
 //!
 //! ^C stops workers at the next section; the report says what is done.
 
-use std::fs::File;
-use std::io::BufWriter;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use deferred_init::Topology;
-use deferred_init::engine::{CancelToken, Engine, RunOptions};
+use deferred_init::engine::{Engine, RunOptions};
 use deferred_init::policy::{Boot, BootOutcome, Policy, boot};
-use deferred_init::trace::{Aggregate, Timeline};
+use deferred_init::trace::Aggregate;
+use examples::front::{self, FAILED, Failure, unsaid, unusable};
+use examples::trace::Trace;
 use memblock::{Behaviour, Memblock, MemblockFlags, PhysAddr, PhysRange};
 use memmap_core::writers;
 use memmap_core::{BackingOptions, BootOptions, KernelVersion, Profile};
@@ -25,8 +26,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 #[derive(Debug, Parser)]
 #[command(after_help = EXIT_CODES)]
 struct Args {
-    /// Memory of the machine, in GiB, spread over the nodes of this host.
-    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Memory of the machine, in GiB, spread over the nodes of this host: up to 64 TiB, all that its
+    /// addresses reach.
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..=64 << 10))]
     memory: u64,
     /// The policies: eager, deferred, on-demand, lazy.
     #[arg(long, value_delimiter = ',', value_parser = policy)]
@@ -45,7 +47,7 @@ struct Args {
 const EXIT_CODES: &str = "\
 Exit status:
   0  done
-  1  a boot did not complete
+  1  a boot did not complete, or what came of it cannot be written
   2  the arguments cannot be used, or a machine cannot be booted";
 
 fn policy(name: &str) -> Result<Policy, String> {
@@ -54,39 +56,35 @@ fn policy(name: &str) -> Result<Policy, String> {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("policies: {error}");
-            ExitCode::from(2)
-        }
-    }
+    front::end("policies", run(&Args::parse()))
 }
 
-fn run(args: &Args) -> Result<bool, Box<dyn std::error::Error>> {
-    let topology = Topology::host()?;
+fn run(args: &Args) -> Result<(), Failure> {
+    let topology = Topology::host().map_err(unusable)?;
     let mut memory = Memblock::new(Behaviour::V6_12);
     let nodes = topology.nodes.len() as u64;
     let each = ((args.memory << 30) / nodes).next_multiple_of(128 << 20);
     for (at, node) in topology.nodes.iter().enumerate() {
         let range = PhysRange::from_size(PhysAddr::new(at as u64 * each), each);
-        memory.add_node(range, node.id, MemblockFlags::empty())?;
+        memory
+            .add_node(range, node.id, MemblockFlags::empty())
+            .map_err(unusable)?;
     }
     let writer = writers::by_name(&args.writer)
-        .ok_or_else(|| format!("there is no page writer {:?}", args.writer))?;
+        .ok_or_else(|| unusable(format!("there is no page writer {:?}", args.writer)))?;
     let mut run = RunOptions::new(writer);
     run.workers.threads = args.threads;
-    run.cancel = CancelToken::new();
-    let interrupted = run.cancel.clone();
-    ctrlc::set_handler(move || interrupted.cancel())?;
+    run.cancel = front::cancelled_by_interrupt()?;
 
-    let (figures, timeline) = (Aggregate::new(), Timeline::new());
-    if args.trace.is_some() {
+    let figures = Aggregate::new();
+    let mut trace = args.trace.as_deref().map(Trace::new);
+    if let Some(trace) = &mut trace {
+        trace.create(&[])?;
         tracing_subscriber::registry()
             .with(figures.clone())
-            .with(timeline.clone())
-            .try_init()?;
+            .with(trace.timeline())
+            .try_init()
+            .map_err(unusable)?;
     }
     let machine = Boot {
         engine: &Engine::new(topology),
@@ -100,17 +98,20 @@ fn run(args: &Args) -> Result<bool, Box<dyn std::error::Error>> {
         [] => &Policy::ALL,
         chosen => chosen,
     };
+    let mut out = std::io::stdout().lock();
     let mut complete = true;
     for policy in policies {
-        let (report, _) = boot(*policy, &machine)?;
-        println!("{report}");
+        let (report, _) = boot(*policy, &machine).map_err(unusable)?;
+        writeln!(out, "{report}").map_err(unsaid)?;
         complete &= report.outcome == BootOutcome::Complete;
     }
-    if let Some(path) = &args.trace {
-        let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        timeline.write(BufWriter::new(file))?;
-        print!("{}", figures.report());
-        println!("timeline: {}", path.display());
+    if let (Some(mut trace), Some(path)) = (trace, &args.trace) {
+        write!(out, "{}", figures.report()).map_err(unsaid)?;
+        trace.write()?;
+        writeln!(out, "timeline: {}", path.display()).map_err(unsaid)?;
     }
-    Ok(complete)
+    match complete {
+        true => Ok(()),
+        false => Err((FAILED, "a boot did not complete".into())),
+    }
 }

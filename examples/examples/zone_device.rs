@@ -3,12 +3,14 @@
 //! The procedure is that of the template series of 2026: bind once, then unbind and rebind 30 times;
 //! the first bind, which pays for touching the memory, is reported apart from the mean of the rest.
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use deferred_init::Topology;
 use deferred_init::engine::{Engine, Outcome, RunOptions};
+use examples::front::{self, Failure, unsaid, unusable};
 use memblock::{NodeId, PhysAddr, PhysRange};
 use memmap_core::{KernelVersion, Profile};
 use study::table::{Align, Table};
@@ -90,28 +92,42 @@ struct Row {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("zone_device: {error}");
-            ExitCode::from(2)
-        }
-    }
+    front::end("zone_device", run(&Args::parse()))
 }
 
-fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
+fn run(args: &Args) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let (rows, refusals) = rows(args, &mut out)?;
+    let mut say = || {
+        writeln!(out, "\n{rows}")?;
+        for refusal in &refusals {
+            writeln!(out, "{refusal}")?;
+        }
+        writeln!(
+            out,
+            "read, write: the first of each, after a bind, of every 4 KiB of the memory map\n"
+        )?;
+        write!(out, "{PUBLISHED}")
+    };
+    say().map_err(unsaid)
+}
+
+/// Binds in every way; a row each, and why some ways were not taken.
+fn rows(args: &Args, out: &mut impl Write) -> Result<(Table, Vec<String>), Failure> {
     // before any thread is pinned: the topology asks for the mask that we were given
-    let topology = Topology::host()?;
+    let topology = Topology::host().map_err(unusable)?;
     let profile = Profile::amd64(args.kernel);
-    let gib = args.size()?;
+    let gib = args.size().map_err(unusable)?;
     let runs = DeviceRuns::new(
         &profile,
-        &args.pagemap(&profile, gib)?,
+        &args.pagemap(&profile, gib).map_err(unusable)?,
         &Site::on_node(NodeId::new(0)),
-    )?;
+    )
+    .map_err(unusable)?;
     let bytes: u64 = runs.ranges().iter().map(|range| range.len() * 64).sum();
     let used = runs.vmemmap();
-    println!(
+    writeln!(
+        out,
         "{} GiB, {} device pages, {} MiB of struct pages; a kernel that shares them saves {} of {} \
          pages of memory map",
         gib,
@@ -119,7 +135,8 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
         bytes >> 20,
         used.saved,
         used.whole,
-    );
+    )
+    .map_err(unsaid)?;
     let engine = Engine::new(topology);
     let threads = args.threads(engine.topology());
     let mut table = Table::new([
@@ -134,14 +151,15 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
     ]);
     let mut refusals = Vec::new();
     for name in &args.ways {
-        let way =
-            Way::by_name(name).ok_or_else(|| format!("--ways {name}: there is no such way"))?;
+        let way = Way::by_name(name)
+            .ok_or_else(|| unusable(format!("--ways {name}: there is no such way")))?;
         for &threads in &threads {
             // nothing is written by a bind of copies, so there is nothing to share out
             if way == Way::Cow && threads > 1 {
                 continue;
             }
-            let mut memmap = DeviceMemmap::new(runs.clone(), HugePages::System)?;
+            let mut memmap =
+                DeviceMemmap::new(runs.clone(), HugePages::System).map_err(unusable)?;
             let row = measure(
                 &engine,
                 &profile,
@@ -150,7 +168,8 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
                 threads,
                 args.rebinds,
                 &mut refusals,
-            )?;
+            )
+            .map_err(unusable)?;
             let ms = |time: Duration| format!("{:.2}", time.as_secs_f64() * 1e3);
             let pages = runs.device_pages().max(1) as f64;
             table.row([
@@ -165,13 +184,7 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
             ]);
         }
     }
-    println!("\n{table}");
-    for refusal in refusals {
-        println!("{refusal}");
-    }
-    println!("read, write: the first of each, after a bind, of every 4 KiB of the memory map\n");
-    print!("{PUBLISHED}");
-    Ok(())
+    Ok((table, refusals))
 }
 
 fn measure(

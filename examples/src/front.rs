@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
+use std::process::ExitCode;
 
 use deferred_init::Topology;
 use deferred_init::engine::CancelToken;
@@ -61,6 +62,43 @@ pub fn ended(error: StudyError) -> Failure {
     (status, error.to_string())
 }
 
+/// Several things of which none keeps the others from being done: the status of the first that failed, and
+/// what is wrong with any.
+///
+/// # Errors
+/// Where one of them failed.
+pub fn all<const N: usize>(done: [Result<(), Failure>; N]) -> Result<(), Failure> {
+    let failures: Vec<Failure> = done.into_iter().filter_map(Result::err).collect();
+    let Some(&(status, _)) = failures.first() else {
+        return Ok(());
+    };
+    let messages: Vec<String> = failures
+        .into_iter()
+        .map(|(_, message)| message)
+        .filter(|message| !message.is_empty())
+        .collect();
+    Err((status, messages.join("\n")))
+}
+
+/// Says something on standard error; where that cannot be said, nothing more is done.
+pub fn complain(what: impl std::fmt::Display) {
+    // whoever closed standard error does not want to know
+    drop(writeln!(io::stderr(), "{what}"));
+}
+
+/// Says why a program ended, and ends it.
+pub fn end(program: &str, done: Result<(), Failure>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((status, message)) => {
+            if !message.is_empty() {
+                complain(format_args!("{program}: {message}"));
+            }
+            ExitCode::from(status)
+        }
+    }
+}
+
 /// A study of which nothing could be measured has failed, however well it was written down.
 ///
 /// # Errors
@@ -91,6 +129,8 @@ pub fn subscribe(verbose: u8, trace: Option<&Path>) -> Option<Trace> {
             .with_max_level(level)
             .with_span_events(close)
             .with_writer(std::io::stderr)
+            // it would panic where stderr is full
+            .log_internal_errors(false)
             .init();
         return None;
     };
@@ -98,10 +138,11 @@ pub fn subscribe(verbose: u8, trace: Option<&Path>) -> Option<Trace> {
     let printed = tracing_subscriber::fmt::layer()
         .with_span_events(close)
         .with_writer(std::io::stderr)
+        .log_internal_errors(false)
         .with_filter(level);
     tracing_subscriber::registry()
         .with(printed)
-        .with(trace.timeline.clone())
+        .with(trace.timeline())
         .init();
     Some(trace)
 }

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use deferred_init::engine::Report;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use study::record::{Key, Record, Recorded, Store, StoreError};
+use study::record::{Key, Layout, Record, Recorded, Store, StoreError};
 use study::run::{Observer, Progress};
+
+use crate::front::complain;
 
 /// How often progress is printed where stderr is no terminal.
 const QUIET: Duration = Duration::from_secs(30);
@@ -39,11 +41,16 @@ impl Keep {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn resume(path: &Path, study: &str, design: &str) -> Result<Self, StoreError> {
+    pub fn resume(
+        path: &Path,
+        study: &str,
+        design: &str,
+        machines: &[Layout],
+    ) -> Result<Self, StoreError> {
         folder(path)?;
-        let (store, recorded) = Store::resume(path, study, design)?;
+        let (store, recorded) = Store::resume(path, study, design, machines)?;
         if let Some(torn) = &recorded.torn {
-            eprintln!("warning: {torn}");
+            complain(format_args!("warning: {torn}"));
         }
         Ok(Self::with(store, recorded))
     }
@@ -119,14 +126,14 @@ impl Observer for Keep {
             let own = progress.done.saturating_sub(self.before).max(1) as f64;
             let left = progress.of.saturating_sub(progress.done) as f64;
             let seconds = self.began.elapsed().as_secs_f64() / own * left;
-            eprintln!(
+            complain(format_args!(
                 "{} of {} runs, about {seconds:.0} s left",
                 progress.done, progress.of
-            );
+            ));
         }
     }
 
     fn note(&mut self, note: &str) {
-        self.bar.suspend(|| eprintln!("note: {note}"));
+        self.bar.suspend(|| complain(format_args!("note: {note}")));
     }
 }

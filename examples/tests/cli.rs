@@ -573,3 +573,96 @@ fn a_traced_sweep_leaves_a_timeline_that_viewers_can_read() {
     );
     assert!(trace.workers >= 2, "{trace:?}");
 }
+
+/// Examples with arguments by which they soon have something to say; `holes` is built as its own test here.
+const BRIEF: [(&str, &[&str]); 6] = [
+    ("policies", &["--memory", "1", "--threads", "1"]),
+    (
+        "zone_device",
+        &[
+            "--gib",
+            "1",
+            "--rebinds",
+            "1",
+            "--ways",
+            "slow",
+            "--threads",
+            "1",
+        ],
+    ),
+    ("kernel_sim", &["--machines", "1", "--steps", "2"]),
+    (
+        "sweep",
+        &[
+            "--memory",
+            "256M",
+            "--threads",
+            "1",
+            "--rounds",
+            "1",
+            "--unpinned",
+        ],
+    ),
+    (
+        "numa_study",
+        &["plan", "--memory", "256M", "--threads", "1", "--unpinned"],
+    ),
+    ("boot", &["/no/such/log"]),
+];
+
+#[test]
+fn no_example_panics_where_nobody_reads_what_it_says() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, args) in BRIEF {
+        let go = |out: std::process::Stdio, error: std::process::Stdio| {
+            let mut command = example(name);
+            command.args(args).current_dir(folder.path());
+            command.stdout(out).stderr(error).output().unwrap()
+        };
+        let full = || std::fs::File::create("/dev/full").unwrap();
+        let pipe = || {
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            writer
+        };
+        let closed = go(pipe().into(), std::process::Stdio::piped());
+        let nowhere = go(full().into(), std::process::Stdio::piped());
+        if name != "boot" {
+            let said = text(&closed.stderr);
+            assert_eq!(closed.status.code(), Some(141), "{name}: {said}");
+            let said = text(&nowhere.stderr);
+            assert_eq!(nowhere.status.code(), Some(1), "{name}: {said}");
+            assert!(said.contains("stdout: "), "{name}: {said}");
+        }
+        for (out, error) in [
+            (full().into(), full().into()),
+            (pipe().into(), pipe().into()),
+        ] {
+            let status = go(out, error).status.code();
+            assert!(matches!(status, Some(1 | 2 | 141)), "{name}: {status:?}");
+        }
+    }
+}
+
+#[test]
+fn a_timeline_of_policies_is_asked_for_before_anything_is_booted() {
+    let args = ["--memory", "1", "--trace", "/no/such/folder/t.json"];
+    let output = example("policies").args(args).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--trace /no/such/folder/t.json: "), "{said}");
+    assert_eq!(text(&output.stdout), "");
+}
+
+#[test]
+fn memory_of_policies_beyond_what_is_modelled_is_refused() {
+    for gib in ["0", "65537", "17179869184", "17179869185"] {
+        let output = example("policies")
+            .args(["--memory", gib])
+            .output()
+            .unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("65536"), "{said}");
+    }
+}

@@ -366,3 +366,92 @@ fn a_traced_study_leaves_a_timeline_of_every_run_and_records_that_say_so() {
         "{trace:?}"
     );
 }
+
+#[test]
+fn a_timeline_takes_the_place_of_no_records_nor_of_what_a_refused_study_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let traced = |file: &Path, more: &[&str]| {
+        let args = ["--repeats", "1", "--trace", file.to_str().unwrap()];
+        small(folder.path(), &[&args[..], more].concat())
+            .output()
+            .unwrap()
+    };
+    let first = traced(&at("t.json"), &[]);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let (kept, line) = (
+        std::fs::read(at("small.jsonl")).unwrap(),
+        std::fs::read(at("t.json")).unwrap(),
+    );
+    // there are records: refused, and the timeline of the first study is whole
+    let again = traced(&at("t.json"), &[]);
+    assert_eq!(again.status.code(), Some(2));
+    assert_eq!(std::fs::read(at("t.json")).unwrap(), line);
+    // the records themselves, also by a link
+    std::os::unix::fs::symlink("small.jsonl", at("link.json")).unwrap();
+    for name in ["small.jsonl", "link.json"] {
+        let refused = traced(&at(name), &["--resume"]);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains("name another"), "{said}");
+        assert_eq!(std::fs::read(at("small.jsonl")).unwrap(), kept);
+    }
+    // and one's own study file
+    let file = at("own.toml");
+    std::fs::write(&file, "").unwrap();
+    let path = file.to_str().unwrap();
+    let refused = traced(&file, &["--name", "other", path]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    assert_eq!(std::fs::read(&file).unwrap(), b"");
+}
+
+#[test]
+fn a_timeline_that_cannot_be_kept_takes_neither_table_nor_place_of_the_records_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = small(folder.path(), &["--repeats", "1", "--trace", "/dev/full"])
+        .output()
+        .unwrap();
+    let (said, why) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{why}");
+    assert!(why.contains("--trace /dev/full: "), "{why}");
+    assert!(
+        said.contains("records: ") && said.contains("stream"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_study_does_not_go_on_over_another_machine_of_the_same_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("layout.txt");
+    let machine = |end: &str| {
+        format!(
+            "[    0.000000] Linux version 6.12.1 (x86_64-linux-gnu-gcc) #1 SMP\n\
+             [    0.000000] Command line: quiet\n\
+             [    0.000000] BIOS-provided physical RAM map:\n\
+             [    0.000000] BIOS-e820: [mem 0x0000000000100000-0x{end}] usable\n"
+        )
+    };
+    let out = folder.path().to_str().unwrap();
+    let go = |more: &[&str]| {
+        let args = "run --name two --threads 1 --unpinned --repeats 1 --layout";
+        let args: Vec<&str> = args.split(' ').collect();
+        let more = [&args[..], &[log.to_str().unwrap(), "--out", out], more].concat();
+        numa_study(&more).output().unwrap()
+    };
+    std::fs::write(&log, machine("000000000fffffff")).unwrap();
+    let first = go(&[]);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let records = std::fs::read(folder.path().join("two.jsonl")).unwrap();
+    assert!(go(&["--resume"]).status.success(), "the same machine");
+    std::fs::write(&log, machine("000000001fffffff")).unwrap();
+    let other = go(&["--resume"]);
+    let said = text(&other.stderr);
+    assert_eq!(other.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("sections: 2") && said.contains("sections: 4"),
+        "{said}"
+    );
+    let after = std::fs::read(folder.path().join("two.jsonl")).unwrap();
+    assert_eq!(after, records);
+}

@@ -28,6 +28,7 @@ pub mod matrix;
 pub mod merge;
 pub mod model;
 pub mod record;
+pub mod replace;
 pub mod report;
 pub mod run;
 pub mod stats;

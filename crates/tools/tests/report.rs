@@ -81,3 +81,49 @@ fn what_cannot_be_read_or_written_is_told_with_its_status() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("no-such-folder"));
 }
+
+#[test]
+fn a_page_takes_the_place_of_none_of_its_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("a.jsonl"), records()).unwrap();
+    std::fs::write(at("b.html"), records()).unwrap();
+    std::os::unix::fs::symlink("a.jsonl", at("link.html")).unwrap();
+    let out = Path::new("--out");
+    let (a, b, link) = (at("a.jsonl"), at("b.html"), at("link.html"));
+    for args in [
+        &[&*a, out, &*a][..],
+        &[&*a, out, &*link],
+        &[&*b],
+        &[&*a, &*b, out, &*b],
+    ] {
+        let output = report(args);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("--out"), "{said}");
+        for file in [&a, &b] {
+            assert_eq!(std::fs::read(file).unwrap(), records());
+        }
+    }
+}
+
+#[test]
+fn a_page_that_cannot_be_finished_leaves_the_old_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("a.jsonl"), records()).unwrap();
+    std::fs::write(at("a.html"), "the old page").unwrap();
+    // a file may grow so far, which is what a full disk is, and the signal for it is ignored
+    let output = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 4; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_report"))
+        .arg(at("a.jsonl"))
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("a.html: "), "{said}");
+    assert_eq!(std::fs::read(at("a.html")).unwrap(), b"the old page");
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 2, "nothing half lies about");
+}

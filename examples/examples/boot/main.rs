@@ -85,7 +85,7 @@ fn main() -> ExitCode {
                 return ExitCode::from(examples::CLOSED_PIPE);
             }
             Err(error) => {
-                eprintln!("boot: {error}");
+                examples::front::complain(format_args!("boot: {error}"));
                 status = UNREADABLE;
             }
         }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use deferred_init::workers::Pinning;
-use examples::front::{self, FAILED, Failure, unsaid, unusable};
+use examples::front::{self, FAILED, Failure, complain, unsaid, unusable};
 use examples::keep::Keep;
 use examples::machines::{self, Input};
 use study::design::{Design, Machine, Rounds};
@@ -27,15 +27,7 @@ fn main() -> ExitCode {
         Command::Compare { a, b } => show::compare(a, b),
         Command::Model(args) => model::run(args),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err((status, message)) => {
-            if !message.is_empty() {
-                eprintln!("numa_study: {message}");
-            }
-            ExitCode::from(status)
-        }
-    }
+    front::end("numa_study", done)
 }
 
 /// A study that could begin.
@@ -156,23 +148,34 @@ fn run(args: &Run) -> Result<(), Failure> {
     let mut ready = ready(&args.asked)?;
     ready.conditions.traced = front::is_traced(args.verbose, trace.as_ref());
     let design = &ready.design;
-    eprintln!("{}: {}", design.name, ready.estimate);
+    complain(format_args!("{}: {}", design.name, ready.estimate));
 
     let cancel = front::cancelled_by_interrupt()?;
 
-    if let Some(trace) = &mut trace {
-        trace.create()?;
-    }
     let path = args.out.join(format!("{}.jsonl", design.name));
     let mut host = Host::read(&ready.topology);
     if let Some(name) = &args.host {
         host.name.clone_from(name);
     }
     let mut keep = match args.resume {
-        true => Keep::resume(&path, &design.name, &design.fingerprint()).map_err(unusable)?,
+        true => {
+            let machines: Vec<_> = ready.machines.iter().map(run::Machine::layout).collect();
+            Keep::resume(&path, &design.name, &design.fingerprint(), &machines).map_err(unusable)?
+        }
         false => Keep::begin(&path).map_err(unusable)?,
     };
     same_host(&path, &keep, &host);
+    if let Some(trace) = &mut trace {
+        let mut others = vec![path.as_path()];
+        others.extend(args.asked.study.as_deref());
+        if let Machine::Log(layout) = &design.machine {
+            others.push(layout);
+        }
+        if let Err(failure) = trace.create(&others) {
+            keep.finish();
+            return Err(failure);
+        }
+    }
     let fill = keep
         .records
         .iter()
@@ -188,18 +191,22 @@ fn run(args: &Run) -> Result<(), Failure> {
     };
     let result = run::run(study, &cancel, &mut keep);
     keep.finish();
-    if let Some(trace) = trace {
-        trace.finish(&mut std::io::stdout().lock())?;
-    }
-    let ended = result.map_err(front::ended)?;
-    show::records(&mut std::io::stdout().lock(), &keep.records, &path).map_err(unsaid)?;
-    match ended.cancelled {
-        true => Err((
-            FAILED,
-            "interrupted; go on with the same command and --resume".into(),
-        )),
-        false => front::measured(&keep.records),
-    }
+    let mut out = std::io::stdout().lock();
+    let ended = match result.map_err(front::ended) {
+        Ok(ended) => {
+            show::records(&mut out, &keep.records, &path).map_err(unsaid)?;
+            match ended.cancelled {
+                true => Err((
+                    FAILED,
+                    "interrupted; go on with the same command and --resume".into(),
+                )),
+                false => front::measured(&keep.records),
+            }
+        }
+        Err(failure) => Err(failure),
+    };
+    let traced = trace.map_or(Ok(()), |trace| trace.finish(&mut out));
+    front::all([ended, traced])
 }
 
 /// A study that goes on elsewhere is no study of one host.
@@ -215,11 +222,11 @@ fn same_host(path: &Path, keep: &Keep, host: &Host) {
         ("commit", &then.commit, &host.commit),
     ] {
         if then != now {
-            eprintln!(
+            complain(format_args!(
                 "warning: {}: its last record is of {what} `{then}`, this is `{now}`: runs before and \
                  after are of two machines or programs",
                 path.display()
-            );
+            ));
         }
     }
 }

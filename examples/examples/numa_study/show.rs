@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use deferred_init::Topology;
-use examples::front::{Failure, unsaid, unusable};
+use examples::front::{Failure, complain, unsaid, unusable};
 use study::analysis::Analysis;
 use study::boots;
 use study::compare::compare as side_by_side;
@@ -113,7 +113,7 @@ pub(crate) fn compare(a: &Path, b: &Path) -> Result<(), Failure> {
 pub(crate) fn load(file: &Path) -> Result<Vec<Record>, Failure> {
     let recorded = read(file).map_err(unusable)?;
     if let Some(torn) = &recorded.torn {
-        eprintln!("warning: {torn}");
+        complain(format_args!("warning: {torn}"));
     }
     match recorded.records.is_empty() {
         true => Err(unusable(format!("{}: no records", file.display()))),

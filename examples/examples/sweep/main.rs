@@ -4,6 +4,7 @@ mod args;
 mod report;
 mod say;
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,7 +18,7 @@ use examples::trace::Trace;
 use study::analysis::Analysis;
 use study::design::{Design, Machine, Pages, Place, Rounds, Threads};
 use study::record::Host;
-use study::run::{self, Conditions, Study};
+use study::run::{self, Conditions, Ended, Study};
 
 use args::Args;
 
@@ -27,15 +28,7 @@ const BUDGET: Duration = Duration::from_secs(100);
 fn main() -> ExitCode {
     let args = Args::parse();
     let trace = front::subscribe(args.verbose, args.trace.as_deref());
-    match run(&args, trace) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err((status, message)) => {
-            if !message.is_empty() {
-                eprintln!("sweep: {message}");
-            }
-            ExitCode::from(status)
-        }
-    }
+    front::end("sweep", run(&args, trace))
 }
 
 fn run(args: &Args, mut trace: Option<Trace>) -> Result<(), Failure> {
@@ -61,11 +54,17 @@ fn run(args: &Args, mut trace: Option<Trace>) -> Result<(), Failure> {
 
     let cancel = front::cancelled_by_interrupt()?;
 
-    if let Some(trace) = &mut trace {
-        trace.create()?;
-    }
     let path = args.out.join(format!("{}.jsonl", design.name));
     let mut keep = Keep::begin(&path).map_err(unusable)?;
+    if let Some(trace) = &mut trace {
+        let page = path.with_extension("html");
+        let mut others = vec![path.as_path(), page.as_path()];
+        others.extend(args.layout.as_deref());
+        if let Err(failure) = trace.create(&others) {
+            keep.finish();
+            return Err(failure);
+        }
+    }
     let study = Study {
         design: &design,
         machines: &machines,
@@ -77,14 +76,25 @@ fn run(args: &Args, mut trace: Option<Trace>) -> Result<(), Failure> {
     };
     let result = run::run(study, &cancel, &mut keep);
     keep.finish();
-    if let Some(trace) = trace {
-        trace.finish(&mut out)?;
-    }
-    let ended = result.map_err(front::ended)?;
+    let ended = match result.map_err(front::ended) {
+        Ok(ended) => show(&mut out, &input.layout, &keep, ended),
+        Err(failure) => Err(failure),
+    };
+    let traced = trace.map_or(Ok(()), |trace| trace.finish(&mut out));
+    front::all([ended, traced])
+}
+
+/// What was measured, and whether that is all of it.
+fn show(
+    out: &mut impl Write,
+    layout: &machine::MachineLayout,
+    keep: &Keep,
+    ended: Ended,
+) -> Result<(), Failure> {
     let analysis = Analysis::of(&keep.records);
-    say::result(&mut out, &input.layout, &keep, &analysis, ended).map_err(unsaid)?;
+    say::result(out, layout, keep, &analysis, ended).map_err(unsaid)?;
     if !keep.records.is_empty() {
-        report::write(&mut out, keep.path())?;
+        report::write(out, keep.path())?;
     }
     if ended.cancelled {
         return Err((

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use study::record;
+use study::replace::replace;
 use study::report::{Options, Report};
 
 use crate::{FAILED, Failure, unsaid};
@@ -21,7 +22,7 @@ pub(crate) fn write(out: &mut impl Write, records: &Path) -> Result<(), Failure>
     let report = Report::of(&read.records, &options).map_err(|error| failed(&error))?;
     let html = report.html().map_err(|error| failed(&error))?;
     let path = records.with_extension("html");
-    std::fs::write(&path, html)
+    replace(&path, html.as_bytes())
         .map_err(|error| failed(&format_args!("{}: {error}", path.display())))?;
     let mut say = || {
         writeln!(out, "report:  {}\n", path.display())?;

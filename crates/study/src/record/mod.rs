@@ -278,6 +278,23 @@ impl Record {
     }
 }
 
+impl std::fmt::Display for Layout {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            source,
+            profile,
+            memory,
+            nodes,
+            sections,
+            ..
+        } = self;
+        write!(
+            f,
+            "{memory} bytes, nodes: {nodes}, sections: {sections}, {profile} ({source})"
+        )
+    }
+}
+
 impl Layout {
     /// What a map of `geometry` holds: a machine with `memory` bytes that was read from `source`.
     pub fn of(source: String, memory: u64, geometry: &Geometry) -> Self {
@@ -292,6 +309,15 @@ impl Layout {
             pages: sections.count() * sections.pages_per_section(),
             page_struct_bytes: u64::from(geometry.profile().struct_page_bytes),
         }
+    }
+
+    /// Whether it is one machine, wherever it was read.
+    pub fn is_same_machine(&self, other: &Self) -> bool {
+        let elsewhere = Self {
+            source: other.source.clone(),
+            ..self.clone()
+        };
+        elsewhere == *other
     }
 }
 

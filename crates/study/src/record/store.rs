@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use sys::{Args, Call};
 
-use super::{Key, ReadError, Record, Recorded, read};
+use super::{Key, Layout, ReadError, Record, Recorded, read};
 
 /// A file that records are appended to.
 #[derive(Debug)]
@@ -71,6 +71,26 @@ pub enum StoreError {
         /// Our design.
         design: String,
     },
+    /// It holds records of a machine that the study is not about.
+    #[error(
+        "{} holds records of another machine: {found}; what was asked for is now {}: the layout has \
+         changed, so begin a new study",
+        file.display(),
+        listed(machines)
+    )]
+    OtherMachine {
+        /// The file.
+        file: PathBuf,
+        /// The machine of its records.
+        found: Box<Layout>,
+        /// Those of the study.
+        machines: Vec<Layout>,
+    },
+}
+
+fn listed(machines: &[Layout]) -> String {
+    let all: Vec<String> = machines.iter().map(Layout::to_string).collect();
+    all.join(", or ")
 }
 
 impl Store {
@@ -99,11 +119,17 @@ impl Store {
         })
     }
 
-    /// Goes on with a file, or begins it: cuts a torn line off and returns what is in it.
+    /// Goes on with a file, or begins it: cuts a torn line off and returns what is in it. `machines` are those
+    /// that the study is about: the design names a layout alone, and what it names may have changed.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn resume(path: &Path, study: &str, design: &str) -> Result<(Self, Recorded), StoreError> {
+    pub fn resume(
+        path: &Path,
+        study: &str,
+        design: &str,
+        machines: &[Layout],
+    ) -> Result<(Self, Recorded), StoreError> {
         let wrong = |source| StoreError::Io {
             file: path.to_owned(),
             source,
@@ -128,6 +154,17 @@ impl Store {
                 found: record.design.clone(),
                 study: study.to_owned(),
                 design: design.to_owned(),
+            });
+        }
+        let known = |record: &&Record| {
+            let mut machines = machines.iter();
+            machines.any(|machine| machine.is_same_machine(&record.layout))
+        };
+        if let Some(record) = recorded.records.iter().find(|record| !known(record)) {
+            return Err(StoreError::OtherMachine {
+                file: path.to_owned(),
+                found: Box::new(record.layout.clone()),
+                machines: machines.to_vec(),
             });
         }
         if let Some(torn) = &recorded.torn {
@@ -210,7 +247,13 @@ mod tests {
         bytes.extend_from_slice(b"{\"schema\":2,\"stu");
         std::fs::write(&path, &bytes).unwrap();
 
-        let (mut store, read) = Store::resume(&path, &record.study, &record.design).unwrap();
+        let (mut store, read) = Store::resume(
+            &path,
+            &record.study,
+            &record.design,
+            std::slice::from_ref(&record.layout),
+        )
+        .unwrap();
         assert_eq!(read.records.len(), 1);
         assert_eq!(read.torn.unwrap().line, 2);
         assert!(store.has(&record.key()));
@@ -235,14 +278,31 @@ mod tests {
         let record = synthetic::record();
         let mut store = Store::create(&path).unwrap();
         store.append(&record).unwrap();
-        let busy = Store::resume(&path, &record.study, &record.design).unwrap_err();
+        let busy = Store::resume(&path, &record.study, &record.design, &[]).unwrap_err();
         assert!(matches!(busy, StoreError::Busy { .. }), "{busy}");
         drop(store);
         assert!(matches!(
             Store::create(&path),
             Err(StoreError::Exists { .. })
         ));
-        let other = Store::resume(&path, &record.study, "another").unwrap_err();
+        let other = Store::resume(&path, &record.study, "another", &[]).unwrap_err();
         assert!(other.to_string().contains("has changed"), "{other}");
+        let larger = Layout {
+            sections: record.layout.sections + 1,
+            ..record.layout.clone()
+        };
+        let before = std::fs::read(&path).unwrap();
+        let other = Store::resume(
+            &path,
+            &record.study,
+            &record.design,
+            std::slice::from_ref(&larger),
+        )
+        .unwrap_err();
+        let said = other.to_string();
+        for one in [&larger, &record.layout] {
+            assert!(said.contains(&one.to_string()), "{said}");
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), before);
     }
 }

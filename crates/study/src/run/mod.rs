@@ -70,6 +70,11 @@ impl Machine {
             options,
         })
     }
+
+    /// As records have it.
+    pub fn layout(&self) -> Layout {
+        Layout::of(self.source.clone(), self.memory, &self.geometry)
+    }
 }
 
 /// What a host lets us do, beside the design.
@@ -389,7 +394,7 @@ impl Runner<'_> {
             place: run.key.place,
             began_ms: now_ms(),
             role: run.key.role,
-            layout: Layout::of(machine.source.clone(), machine.memory, &machine.geometry),
+            layout: machine.layout(),
             settings: run.key.settings.clone(),
             fill: None,
             refused: None,

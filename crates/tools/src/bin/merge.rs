@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use study::merge::{self, MergeError};
 use study::record::{self, ReadError};
+use study::replace::{Replacement, is_same};
 use tools::front;
 
 /// Joins the record files of one study, a file a host, into one: by host, each run once.
@@ -60,11 +61,9 @@ fn main() -> ExitCode {
 
 /// Runs and hosts that were joined.
 fn run(args: &Args) -> Result<(usize, usize), Failure> {
-    let whole = |path: &Path| path.canonicalize().ok();
-    let target = whole(&args.out);
     let mut files = Vec::new();
     for file in &args.files {
-        if target.is_some() && whole(file) == target {
+        if is_same(file, &args.out) {
             return Err(Failure::Itself(args.out.clone()));
         }
         let read = record::read(file)?;
@@ -90,19 +89,12 @@ fn run(args: &Args) -> Result<(usize, usize), Failure> {
     Ok((merged.records.len(), hosts.len()))
 }
 
-/// All or nothing: beside its place first, then in it.
 fn write(path: &Path, records: &[record::Record]) -> io::Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    let mut file = Replacement::begin(path)?;
     for record in records {
         file.write_all(&record.to_line())?;
     }
-    file.as_file().sync_data()?;
-    file.persist(path)?;
-    Ok(())
+    file.finish()
 }
 
 fn count(number: usize, what: &str) -> String {

@@ -1,12 +1,12 @@
 //! Records as a page to look at and to hand on: `cargo xtask report FILE…`.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 use study::record::{self, ReadError};
+use study::replace::{is_same, replace};
 use study::report::{Options, PlotError, Report, ReportError};
 use tools::front;
 
@@ -42,6 +42,11 @@ enum Unusable {
     Empty(#[from] ReportError),
     #[error("{}: {source}", file.display())]
     Output { file: PathBuf, source: io::Error },
+    #[error(
+        "the page would take the place of {}, which it is made from; name another by --out",
+        .0.display()
+    )]
+    Itself(PathBuf),
     #[error(transparent)]
     Plot(#[from] PlotError),
 }
@@ -49,7 +54,7 @@ enum Unusable {
 impl Unusable {
     fn status(&self) -> ExitCode {
         match self {
-            Self::Read(_) | Self::Empty(_) => ExitCode::from(2),
+            Self::Read(_) | Self::Empty(_) | Self::Itself(_) => ExitCode::from(2),
             Self::Output { .. } | Self::Plot(_) => ExitCode::FAILURE,
         }
     }
@@ -76,6 +81,13 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(Report, PathBuf), Unusable> {
+    let path = match &args.out {
+        Some(path) => path.clone(),
+        None => args.files[0].with_extension("html"),
+    };
+    if let Some(file) = args.files.iter().find(|file| is_same(file, &path)) {
+        return Err(Unusable::Itself(file.clone()));
+    }
     let mut options = Options {
         title: args.title.clone(),
         ..Options::default()
@@ -90,12 +102,8 @@ fn run(args: &Args) -> Result<(Report, PathBuf), Unusable> {
         records.extend(read.records);
     }
     let report = Report::of(&records, &options)?;
-    let path = match &args.out {
-        Some(path) => path.clone(),
-        None => args.files[0].with_extension("html"),
-    };
     let html = report.html()?;
-    write(&path, &html).map_err(|source| Unusable::Output {
+    replace(&path, html.as_bytes()).map_err(|source| Unusable::Output {
         file: path.clone(),
         source,
     })?;
@@ -106,11 +114,4 @@ fn run(args: &Args) -> Result<(Report, PathBuf), Unusable> {
 fn name(file: &Path) -> String {
     let last = file.file_name().unwrap_or(file.as_os_str());
     last.to_string_lossy().into_owned()
-}
-
-fn write(path: &Path, html: &str) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).open(path)?;
-    file.write_all(html.as_bytes())?;
-    file.sync_data()
 }

@@ -63,7 +63,12 @@ fn begin(path: &Path, records: &[Record], kept: &mut usize) -> Result<(), Box<dy
 
 fn go_on(path: &Path, records: &[Record], kept: &mut usize) -> Result<(), Box<dyn Error>> {
     let first = &records[0];
-    let (mut store, recorded) = Store::resume(path, &first.study, &first.design)?;
+    let (mut store, recorded) = Store::resume(
+        path,
+        &first.study,
+        &first.design,
+        std::slice::from_ref(&first.layout),
+    )?;
     assert_eq!(recorded.records, records[..*kept]);
     for record in records {
         if !store.has(&record.key()) {
