@@ -455,3 +455,34 @@ fn a_study_does_not_go_on_over_another_machine_of_the_same_file() {
     let after = std::fs::read(folder.path().join("two.jsonl")).unwrap();
     assert_eq!(after, records);
 }
+
+#[test]
+fn flags_have_the_bounds_of_a_study_file() {
+    for (args, named) in [
+        ("plan --memory 1G,1024M", "--memory"),
+        ("plan --memory 1G --placement local,bind", "--placement"),
+        ("plan --memory 1G --writer zero,zero", "--writer"),
+        (
+            "plan --memory 1G --threads 1..=18446744073709551615",
+            "1..=18446744073709551615",
+        ),
+        (
+            "plan --memory 1G --oversubscribe --threads 1..=9999999999",
+            "1..=9999999999",
+        ),
+        ("plan --memory 1G --repeats 4294967295", "--repeats"),
+        ("plan --memory 1G --seed 18446744073709551615", "--seed"),
+        ("model --core-rate 1 --node-rate 1 --knee NaN", "--knee"),
+        ("model --core-rate 1 --node-rate 1 --knee 0", "--knee"),
+        ("model --core-rate 1 --node-rate 1 --knee=-5", "--knee"),
+        ("model --core-rate 1 --node-rate 1 --knee inf", "--knee"),
+        ("model --core-rate 1e-300 --node-rate 1e300", "--core-rate"),
+        ("model --core-rate 1 --node-rate 1e300", "--node-rate"),
+    ] {
+        let args: Vec<&str> = args.split(' ').collect();
+        let output = numa_study(&args).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(named), "{args:?}: {said}");
+    }
+}

@@ -94,11 +94,11 @@ pub(crate) struct Asked {
     pub(crate) name: Option<String>,
 
     /// Rounds: how often everything is run
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(design::MOST_ROUNDS)))]
     pub(crate) repeats: Option<u32>,
 
     /// Seed of the order of runs
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=design::MOST_SEED))]
     pub(crate) seed: Option<u64>,
 
     /// How factors are combined: full, one-at-a-time
@@ -174,16 +174,17 @@ pub(crate) struct Model {
         long,
         value_name = "GB/s",
         requires = "node_rate",
-        conflicts_with = "file"
+        conflicts_with = "file",
+        value_parser = rate
     )]
     pub(crate) core_rate: Option<f64>,
 
     /// By hand: what one node's memory takes, GB/s
-    #[arg(long, value_name = "GB/s", requires = "core_rate")]
+    #[arg(long, value_name = "GB/s", requires = "core_rate", value_parser = rate)]
     pub(crate) node_rate: Option<f64>,
 
-    /// By hand: how sharp the knee between the two is, from 1 (soft)
-    #[arg(long, value_name = "P", default_value_t = 2.0)]
+    /// By hand: how sharp the knee between the two is, from 1 (soft) to 100
+    #[arg(long, value_name = "P", default_value_t = 2.0, value_parser = knee)]
     pub(crate) knee: f64,
 
     /// The writer that is modelled [default: the fastest]
@@ -204,4 +205,20 @@ fn combine(name: &str) -> Result<Combine, String> {
 /// Commas part values on a command line, so nodes that go together have `+` between them.
 fn nodes(text: &str) -> Result<Nodes, design::Unknown> {
     text.replace('+', ",").parse()
+}
+
+/// A rate that memory could have.
+fn rate(text: &str) -> Result<f64, String> {
+    within(text, 1e-3, 1e6)
+}
+
+fn knee(text: &str) -> Result<f64, String> {
+    within(text, 1.0, 100.0)
+}
+
+fn within(text: &str, least: f64, most: f64) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok();
+    number
+        .filter(|number| (least..=most).contains(number))
+        .ok_or_else(|| format!("allowed: a number from {least} to {most}"))
 }

@@ -80,11 +80,26 @@ fn ready(asked: &Asked) -> Result<Ready, Failure> {
 
 /// The study file, with what flags change of it.
 fn design(asked: &Asked) -> Result<Design, Failure> {
-    fn take<T: Clone>(into: &mut Vec<T>, values: &[T]) {
+    // what a file refuses is refused here too: one value twice, however it is written
+    fn take<T: Clone + std::fmt::Debug>(
+        flag: &str,
+        into: &mut Vec<T>,
+        values: &[T],
+    ) -> Result<(), Failure> {
+        let texts: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
+        for (at, text) in texts.iter().enumerate() {
+            if texts[..at].contains(text) {
+                return Err(unusable(format!(
+                    "{flag}: its value number {} stands there twice; once is enough",
+                    at + 1
+                )));
+            }
+        }
         if !values.is_empty() {
             into.clear();
             into.extend_from_slice(values);
         }
+        Ok(())
     }
     let mut design = match &asked.study {
         Some(file) => Design::read(file).map_err(unusable)?,
@@ -101,14 +116,14 @@ fn design(asked: &Asked) -> Result<Design, Failure> {
     design.seed = asked.seed.unwrap_or(design.seed);
     design.combine = asked.factors.unwrap_or(design.combine);
     design.matrix |= asked.matrix;
-    take(&mut design.threads, &asked.threads);
-    take(&mut design.nodes, &asked.nodes);
-    take(&mut design.placements, &asked.placement);
-    take(&mut design.schedulers, &asked.scheduler);
-    take(&mut design.policies, &asked.policy);
-    take(&mut design.writers, &asked.writer);
-    take(&mut design.pages, &asked.pages);
-    take(&mut design.memory, &asked.memory);
+    take("--threads", &mut design.threads, &asked.threads)?;
+    take("--nodes", &mut design.nodes, &asked.nodes)?;
+    take("--placement", &mut design.placements, &asked.placement)?;
+    take("--scheduler", &mut design.schedulers, &asked.scheduler)?;
+    take("--policy", &mut design.policies, &asked.policy)?;
+    take("--writer", &mut design.writers, &asked.writer)?;
+    take("--pages", &mut design.pages, &asked.pages)?;
+    take("--memory", &mut design.memory, &asked.memory)?;
     let nodes = asked.machine_nodes;
     if let Some(file) = &asked.layout {
         design.machine = Machine::Log(file.clone());

@@ -19,11 +19,6 @@ pub(crate) fn run(args: &args::Model) -> Result<(), Failure> {
     let mut page = 64;
     let (model, basis) = match (&args.file, args.core_rate, args.node_rate) {
         (None, Some(core), Some(node)) => {
-            if !(core > 0.0 && node > 0.0 && core.is_finite() && node.is_finite()) {
-                return Err(unusable(
-                    "--core-rate and --node-rate: positive numbers, GB/s",
-                ));
-            }
             // GB/s are bytes a nanosecond
             let model = Model::roofline(BY_HAND, core, node, args.knee);
             let basis = Basis {

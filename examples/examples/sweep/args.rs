@@ -57,7 +57,7 @@ pub(crate) struct Args {
     pub(crate) scheduler: &'static dyn Scheduler,
 
     /// Rounds [default: 61, or as many as fit in about 100 s, at least 5]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(study::design::MOST_ROUNDS)))]
     pub(crate) rounds: Option<u32>,
 
     /// Where struct pages lie: first-touch, bind, interleave, remote
@@ -77,7 +77,7 @@ pub(crate) struct Args {
     pub(crate) counters: bool,
 
     /// Seed of the order of runs
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=study::design::MOST_SEED))]
     pub(crate) seed: u64,
 
     /// Folder for the records

@@ -8,7 +8,7 @@ use deferred_init::workers::{ChooseError, WorkerChoice, choose};
 use memblock::NodeId;
 use memmap_core::writers::PageWriter;
 
-use super::{Combine, Design, Pages, Place, Policy, Senseless};
+use super::{Combine, Design, Pages, Place, Policy, Senseless, Threads};
 use crate::judge::orders;
 use crate::record::{Key, Role, Settings};
 
@@ -24,6 +24,14 @@ pub enum CellsError {
     Workers {
         /// The settings.
         settings: Box<Settings>,
+        /// Why not.
+        source: Box<ChooseError>,
+    },
+    /// A range of numbers of threads ends beyond those that can be had.
+    #[error("threads {threads}: {source}")]
+    Range {
+        /// The range.
+        threads: Threads,
         /// Why not.
         source: Box<ChooseError>,
     },
@@ -53,15 +61,20 @@ pub struct Contestant {
 impl Contestant {
     /// The workers that it asks for.
     pub fn workers(&self) -> WorkerChoice {
-        let node = |node: &u64| NodeId::new(u16::try_from(*node).unwrap_or(u16::MAX));
-        WorkerChoice {
-            threads: Some(usize::try_from(self.settings.threads).unwrap_or(usize::MAX)),
-            nodes: match self.settings.nodes.is_empty() {
-                true => None,
-                false => Some(self.settings.nodes.iter().map(node).collect()),
-            },
-            ..WorkerChoice::default()
-        }
+        worker_choice(self.settings.threads, &self.settings.nodes)
+    }
+}
+
+/// So many threads on these nodes; on all where none is named.
+fn worker_choice(threads: u64, nodes: &[u64]) -> WorkerChoice {
+    let node = |node: &u64| NodeId::new(u16::try_from(*node).unwrap_or(u16::MAX));
+    WorkerChoice {
+        threads: Some(usize::try_from(threads).unwrap_or(usize::MAX)),
+        nodes: match nodes.is_empty() {
+            true => None,
+            false => Some(nodes.iter().map(node).collect()),
+        },
+        ..WorkerChoice::default()
     }
 }
 
@@ -126,6 +139,7 @@ impl Design {
             stretches: Vec::new(),
             seen: HashSet::new(),
         };
+        layout.ranges(&allow)?;
         layout.cells();
         if self.matrix {
             layout.matrix();
@@ -204,13 +218,31 @@ struct Laying<'d> {
 type Choice = [usize; 8];
 
 impl Laying<'_> {
+    /// Ends of ranges of threads can be had: looked at before a range becomes its numbers.
+    fn ranges(&self, allow: impl Fn(WorkerChoice) -> WorkerChoice) -> Result<(), CellsError> {
+        for set in self.sets() {
+            for threads in &self.design.threads {
+                let Threads::UpTo(last) = *threads else {
+                    continue;
+                };
+                let wishes = worker_choice(last as u64, &set);
+                choose(self.topology, &allow(wishes)).map_err(|source| CellsError::Range {
+                    threads: *threads,
+                    source: Box::new(source),
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn sets(&self) -> Vec<Vec<u64>> {
+        let nodes = self.design.nodes.iter();
+        nodes.flat_map(|nodes| nodes.sets(self.topology)).collect()
+    }
+
     fn cells(&mut self) {
         let design = self.design;
-        let sets: Vec<Vec<u64>> = design
-            .nodes
-            .iter()
-            .flat_map(|nodes| nodes.sets(self.topology))
-            .collect();
+        let sets = self.sets();
         for set in &sets {
             let cpus = self.cpus(set);
             let mut threads: Vec<usize> = Vec::new();
@@ -235,6 +267,11 @@ impl Laying<'_> {
                 1,
             ];
             for choice in choices(sizes) {
+                // records tell machines apart by their memory, so one of the same memory is the same
+                let machine = choice[6];
+                if self.machines[..machine].contains(&self.machines[machine]) {
+                    continue;
+                }
                 let changed = choice.iter().filter(|at| **at > 0).count() + usize::from(!first_set);
                 if design.combine == Combine::OneAtATime && changed > 1 {
                     continue;
@@ -461,7 +498,7 @@ fn choices(sizes: [usize; 8]) -> impl Iterator<Item = Choice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::design::{Nodes, Threads};
+    use crate::design::Nodes;
     use deferred_init::topology::synthetic;
     use deferred_init::workers::Pinning;
 
@@ -659,5 +696,34 @@ mod tests {
             ..Design::default()
         });
         assert!(absent.contains("node 7 is not one of"), "{absent}");
+    }
+
+    #[test]
+    fn a_range_of_threads_is_refused_by_its_end_before_it_becomes_numbers() {
+        let topology = synthetic::parse("numa:2 core:2").unwrap();
+        let shared = |wishes: WorkerChoice| WorkerChoice {
+            oversubscribe: true,
+            ..off(wishes)
+        };
+        for last in [257, 300_000_000, usize::MAX] {
+            let design = Design {
+                threads: vec![Threads::UpTo(last)],
+                ..Design::default()
+            };
+            let error = design.runs(&topology, &[1], shared).unwrap_err();
+            let said = error.to_string();
+            assert!(said.contains(&format!("1..={last}")), "{said}");
+            assert!(said.contains("at most 256"), "{said}");
+            assert!(design.runs(&topology, &[1], off).is_err());
+        }
+    }
+
+    #[test]
+    fn the_same_memory_twice_is_one_machine() {
+        let topology = synthetic::parse("numa:2 core:2").unwrap();
+        let design = Design::default();
+        let once = design.runs(&topology, &[1, 2], off).unwrap().a_round();
+        let twice = design.runs(&topology, &[1, 2, 1, 1], off).unwrap();
+        assert_eq!(twice.a_round(), once);
     }
 }

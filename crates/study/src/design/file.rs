@@ -40,8 +40,13 @@ const KEYS: &str = "name, repeats, seed, factors, reference, warm-up, matrix, ma
                     and the table [vary]";
 /// Keys of its table `vary`.
 const FACTORS: &str = "threads, nodes, placement, scheduler, policy, writer, pages, memory";
+/// What a name may be.
+const NAME: &str = "1 to 100 letters, digits, `-`, `_` and `.`, none of them first but letters and \
+                    digits";
 /// The most rounds: more is a slip of the finger.
-const MOST_ROUNDS: usize = 1_000_000;
+pub const MOST_ROUNDS: u32 = 1_000_000;
+/// The largest seed: the largest number of a TOML file.
+pub const MOST_SEED: u64 = i64::MAX as u64;
 
 /// Why a study file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -95,9 +100,22 @@ impl Design {
     /// [`DesignError`]: all mistakes at once.
     pub fn read(path: &Path) -> Result<Self, DesignError> {
         let file = path.display().to_string();
-        match std::fs::read_to_string(path) {
+        let bytes = match std::fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(source) => return Err(DesignError::Io { file, source }),
+        };
+        match String::from_utf8(bytes) {
             Ok(text) => Self::parse(&file, &text),
-            Err(source) => Err(DesignError::Io { file, source }),
+            Err(error) => {
+                let at = error.utf8_error().valid_up_to();
+                let before = &error.as_bytes()[..at];
+                let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+                let message = format!("byte {at} of the file is no UTF-8; save it as UTF-8");
+                Err(DesignError::Faults {
+                    file,
+                    faults: vec![Fault { line, message }],
+                })
+            }
         }
     }
 
@@ -116,8 +134,16 @@ impl Design {
             reader.fault(at, format!("not TOML: {}", error.message()));
         }
         let mut design = Self::default();
-        if let Some(stem) = Path::new(file).file_stem() {
+        if !table.get_ref().contains_key("name") {
+            let stem = Path::new(file).file_stem().unwrap_or_default();
             design.name = stem.to_string_lossy().into_owned();
+            if !is_name(&design.name) {
+                let message = format!(
+                    "the study would have its file's name, {:?}; give it a `name`: {NAME}",
+                    design.name
+                );
+                reader.fault(0..0, message);
+            }
         }
         reader.top(table.get_ref(), &mut design);
         reader.faults.sort();
@@ -156,22 +182,19 @@ impl Reader<'_> {
                             true => design.name = name.to_owned(),
                             false => self.fault(
                                 at,
-                                format!(
-                                    "name: {name:?} names a file, too; allowed: 1 to 100 letters, \
-                                     digits, `-`, `_` and `.`, none of them first but letters and \
-                                     digits"
-                                ),
+                                format!("name: {name:?} names a file, too; allowed: {NAME}"),
                             ),
                         }
                     }
                 }
                 "repeats" => {
-                    if let Some(rounds) = self.number("repeats", value, 1..=MOST_ROUNDS as u64) {
+                    if let Some(rounds) = self.number("repeats", value, 1..=u64::from(MOST_ROUNDS))
+                    {
                         design.rounds = Rounds::Exactly(rounds as usize);
                     }
                 }
                 "seed" => {
-                    if let Some(seed) = self.number("seed", value, 0..=i64::MAX as u64) {
+                    if let Some(seed) = self.number("seed", value, 0..=MOST_SEED) {
                         design.seed = seed;
                     }
                 }
@@ -351,6 +374,7 @@ impl Reader<'_> {
             return;
         }
         let mut values = Vec::new();
+        // by value, not by text: `1G` and `1024M` are one size; not all values know of equality
         let mut seen: Vec<String> = Vec::new();
         for item in items {
             let text = match item.get_ref() {
@@ -366,14 +390,14 @@ impl Reader<'_> {
                 }
             };
             match read(&text) {
-                Ok(_) if seen.contains(&text) => {
+                Ok(value) if seen.contains(&format!("{value:?}")) => {
                     self.fault(
                         item.span(),
                         format!("{key}: `{text}` stands there twice; once is enough"),
                     );
                 }
                 Ok(value) => {
-                    seen.push(text);
+                    seen.push(format!("{value:?}"));
                     values.push(value);
                 }
                 Err(error) => self.fault(item.span(), format!("{key}: {error}")),
@@ -552,5 +576,56 @@ policy = ["eager",
         proptest::proptest!(|(text in "([a-z\\[\\]\"=. 0-9-]|\\n|name|vary|threads|repeats){0,60}")| {
             let _ = Design::parse("s.toml", &text);
         });
+    }
+
+    #[test]
+    fn one_value_written_in_two_ways_is_told_as_one_that_stands_there_twice() {
+        for (key, values) in [
+            ("memory", "[\"1G\", \"1024M\"]"),
+            ("memory", "[\"1G\", 1073741824]"),
+            ("placement", "[\"local\", \"bind\"]"),
+            ("threads", "[1, \"1\"]"),
+            ("nodes", "[\"0,1\", \"1,0,0\"]"),
+            ("writer", "[\"zero\", \"zero\"]"),
+            ("scheduler", "[\"deque\", \"deque\"]"),
+        ] {
+            let text = format!("[vary]\n{key} = {values}\n");
+            let error = Design::parse("s.toml", &text).unwrap_err().to_string();
+            assert!(
+                error.contains("line 2: ") && error.contains("twice"),
+                "{error}"
+            );
+        }
+        for (key, values) in [
+            ("memory", "[\"1G\", \"2G\"]"),
+            ("writer", "[\"zero\", \"stream\"]"),
+            ("scheduler", "[\"deque\", \"static\"]"),
+        ] {
+            let text = format!("[vary]\n{key} = {values}\n");
+            assert!(Design::parse("s.toml", &text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_file_names_a_study_by_the_same_rule() {
+        for file in [
+            ".toml",
+            "\u{fc}n\u{ef} \u{4e2d}.toml",
+            "nl\nx.toml",
+            "-x.toml",
+        ] {
+            let error = Design::parse(file, "seed = 1\n").unwrap_err().to_string();
+            assert!(error.contains("give it a `name`"), "{error}");
+            assert!(Design::parse(file, "name = \"fine\"\n").is_ok());
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_utf8_is_told_with_its_byte_and_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("s.toml");
+        std::fs::write(&file, b"seed = 1\nname = \"\xfc\"\n").unwrap();
+        let error = Design::read(&file).unwrap_err().to_string();
+        assert!(error.contains("line 2: byte 17 "), "{error}");
     }
 }

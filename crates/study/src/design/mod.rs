@@ -37,7 +37,7 @@ use crate::judge::MIN_ROUNDS;
 pub use boots::Senseless;
 pub use cells::{CellsError, Contestant, LIMIT, Planned, Runs, Stretch};
 pub use deferred_init::policy::Policy;
-pub use file::{DesignError, Fault};
+pub use file::{DesignError, Fault, MOST_ROUNDS, MOST_SEED};
 pub use value::{Nodes, Pages, Place, Threads, Unknown, policy, scheduler, writer};
 
 /// The fewest rounds where a time decides: below, not even a spread can be given.
