@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::builder::RangedU64ValueParser;
 use deferred_init::Topology;
 use deferred_init::engine::{Engine, Outcome, RunOptions};
 use deferred_init::plan::Plan;
@@ -34,6 +35,10 @@ use zone_device::{BindError, DevPagemap, DeviceId, Devices, MemoryType, Way};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
+fn at_least_one() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
+}
+
 /// Simulates machines.
 #[derive(Debug, Parser)]
 #[command(name = "kernel_sim")]
@@ -41,13 +46,13 @@ struct Args {
     /// Boot logs, one machine each; without any, made-up machines.
     logs: Vec<PathBuf>,
     /// How many made-up machines.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, value_parser = at_least_one(), default_value_t = 3)]
     machines: usize,
     /// Steps of each machine's life.
     #[arg(long, default_value_t = 40)]
     steps: u32,
     /// Simulated CPUs of each machine.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, value_parser = at_least_one(), default_value_t = 4)]
     cpus: usize,
     /// Decides everything.
     #[arg(long, default_value_t = 1)]

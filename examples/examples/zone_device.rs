@@ -48,8 +48,8 @@ struct Args {
     /// Where the memory map lies: in memory, or in the device itself.
     #[arg(long, value_enum, default_value_t = Map::Mem)]
     map: Map,
-    /// The kernel, as 6.1, 6.12, 6.18 or 7.3.
-    #[arg(long, default_value = "7.3")]
+    /// The kernel's release, 4.0 to 7.3.
+    #[arg(long, default_value = "7.3", value_parser = examples::machines::kernel)]
     kernel: KernelVersion,
     /// Ways, of slow, template, stream and cow.
     #[arg(

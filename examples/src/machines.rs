@@ -11,6 +11,22 @@ use memmap_core::{Geometry, GeometryError, KernelVersion};
 /// The releases that a machine can be modelled with, whatever its own is.
 pub const MODELLED: RangeInclusive<KernelVersion> = KernelVersion::new(4, 0)..=KernelVersion::V7_3;
 
+/// A release of those, for a command line.
+///
+/// # Errors
+/// What is wrong with the text, and which releases there are.
+pub fn kernel(text: &str) -> Result<KernelVersion, String> {
+    let version: KernelVersion = text.parse().map_err(|error| format!("{error}"))?;
+    match MODELLED.contains(&version) {
+        true => Ok(version),
+        false => Err(format!(
+            "{version} is not modelled; name one from {} to {}",
+            MODELLED.start(),
+            MODELLED.end()
+        )),
+    }
+}
+
 /// A machine and what its memory map will be.
 #[derive(Debug)]
 pub struct Input {

@@ -29,6 +29,16 @@ const LONGEST: u64 = 64 << 10;
 
 /// Runs the named targets, or all; fails if one breaks, after all have run.
 pub(crate) fn run(args: &[String]) -> ExitCode {
+    let folder = launch::root().join("fuzz");
+    let known = targets(&folder);
+    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
+        println!(
+            "Usage: cargo xtask fuzz [--seconds N] [TARGET …]\n\n\
+             All targets without a name, {SECONDS} seconds each without a number: {}",
+            known.join(" ")
+        );
+        return ExitCode::SUCCESS;
+    }
     let asked = match asked(args) {
         Ok(asked) => asked,
         Err(error) => {
@@ -36,8 +46,6 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let folder = launch::root().join("fuzz");
-    let known = targets(&folder);
     if let Some(unknown) = asked.targets.iter().find(|name| !known.contains(name)) {
         eprintln!(
             "xtask fuzz: no target is named `{unknown}`; targets: {}",

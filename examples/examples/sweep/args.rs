@@ -6,7 +6,7 @@ use clap::Parser;
 use deferred_init::engine::Placement;
 use deferred_init::schedule::Scheduler;
 use examples::front::EXIT_CODES;
-use examples::machines::MODELLED;
+use examples::machines::kernel;
 use machine::size::ByteSize;
 use memmap_core::KernelVersion;
 use memmap_core::writers::PageWriter;
@@ -94,18 +94,6 @@ pub(crate) struct Args {
     /// `traced`
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-}
-
-fn kernel(text: &str) -> Result<KernelVersion, String> {
-    let version: KernelVersion = text.parse().map_err(|error| format!("{error}"))?;
-    match MODELLED.contains(&version) {
-        true => Ok(version),
-        false => Err(format!(
-            "{version} is not modelled; name one from {} to {}",
-            MODELLED.start(),
-            MODELLED.end()
-        )),
-    }
 }
 
 fn placement(name: &str) -> Result<Placement, String> {

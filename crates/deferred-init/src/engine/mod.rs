@@ -189,7 +189,7 @@ fn missing(map: &MemoryMap, plan: &Plan) -> Option<u64> {
         // between two that were there at boot, as far from each other by number as by rank, all were
         let rank = |section| present.rank(SectionNr(section));
         let ranks = rank(run.sections.start).zip(rank(run.sections.end - 1));
-        !ranks.is_some_and(|(first, last)| last - first == run.len() - 1)
+        ranks.is_none_or(|(first, last)| last - first != run.len() - 1)
     });
     // others may have been plugged in since
     let mut sections = strangers.flat_map(|run| run.sections.clone());
