@@ -9,7 +9,23 @@ use machine::{HostError, KernelRelease, LayoutError, MachineError, MachineLayout
 use memmap_core::{Geometry, GeometryError, KernelVersion};
 
 /// The releases that a machine can be modelled with, whatever its own is.
-pub const MODELLED: RangeInclusive<KernelVersion> = KernelVersion::new(4, 0)..=KernelVersion::V7_3;
+const MODELLED: RangeInclusive<KernelVersion> = KernelVersion::new(4, 0)..=KernelVersion::V7_3;
+
+/// A release that is none of those.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} is not modelled; name one from {first} to {last}", first = MODELLED.start(), last = MODELLED.end())]
+pub struct NotModelled(String);
+
+/// `release`, whose version a machine can be modelled with.
+///
+/// # Errors
+/// [`NotModelled`], which says what there is.
+pub fn modelled<R: ToString>(release: R, version: KernelVersion) -> Result<R, NotModelled> {
+    match MODELLED.contains(&version) {
+        true => Ok(release),
+        false => Err(NotModelled(release.to_string())),
+    }
+}
 
 /// A release of those, for a command line.
 ///
@@ -17,14 +33,7 @@ pub const MODELLED: RangeInclusive<KernelVersion> = KernelVersion::new(4, 0)..=K
 /// What is wrong with the text, and which releases there are.
 pub fn kernel(text: &str) -> Result<KernelVersion, String> {
     let version: KernelVersion = text.parse().map_err(|error| format!("{error}"))?;
-    match MODELLED.contains(&version) {
-        true => Ok(version),
-        false => Err(format!(
-            "{version} is not modelled; name one from {} to {}",
-            MODELLED.start(),
-            MODELLED.end()
-        )),
-    }
+    modelled(version, version).map_err(|error| error.to_string())
 }
 
 /// A machine and what its memory map will be.

@@ -1,4 +1,5 @@
-//! Files of real machines that lie beside the project, for tests.
+//! Files of real machines that lie beside the project, for tests; and how any test says that it had
+//! nothing to do ([`skipped`]).
 //!
 //! Captures of kernels, boot logs and topologies are no part of the repository: they lie in
 //! `../shared`, seen from the root of the workspace, on some machines and not on others. A test

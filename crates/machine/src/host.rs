@@ -192,15 +192,7 @@ pub(crate) fn fill_from_iomem(
             }
         }
     }
-    layout.memory = memory
-        .into_ranges()
-        .map(|(range, (flags, line))| MemoryRange {
-            range,
-            node: None,
-            flags,
-            line,
-        })
-        .collect();
+    layout.memory = without_nodes(memory.into_ranges());
     if layout.memory.iter().all(|memory| memory.flags != 0) {
         layout.memory.clear();
         return Err(IomemRefusal::NoMemory);
@@ -262,6 +254,17 @@ fn give_spans(
     }
 }
 
+/// Memory with its flags and lines, on nodes that are not known yet.
+fn without_nodes(ranges: impl IntoIterator<Item = (PhysRange, (u32, u64))>) -> Vec<MemoryRange> {
+    let memory = |(range, (flags, line))| MemoryRange {
+        range,
+        node: None,
+        flags,
+        line,
+    };
+    ranges.into_iter().map(memory).collect()
+}
+
 /// Leaves out memory in blocks that are offline: `/proc/iomem` goes on to show it, but the kernel
 /// has no struct pages for it that are in use.
 fn leave_out_offline(layout: &mut MachineLayout, blocks: &MemoryBlocks) {
@@ -279,15 +282,7 @@ fn leave_out_offline(layout: &mut MachineLayout, blocks: &MemoryBlocks) {
     if bytes == before || left.is_empty() {
         return;
     }
-    layout.memory = left
-        .into_iter()
-        .map(|(range, (flags, line))| MemoryRange {
-            range,
-            node: None,
-            flags,
-            line,
-        })
-        .collect();
+    layout.memory = without_nodes(left);
     layout.provenance.notes.push(Note::Offline {
         bytes: before - bytes,
     });

@@ -7,8 +7,8 @@
 use memblock::{NodeId, PhysAddr, PhysRange};
 
 use crate::layout::{
-    MachineLayout, MemoryRange, MemorySource, NodeRange, NodeSource, PageSizeSource, Provenance,
-    ReservedSource,
+    MAX_NODES, MachineLayout, MemoryRange, MemorySource, NodeRange, NodeSource, PageSizeSource,
+    Provenance, ReservedSource,
 };
 use crate::location::Location;
 use crate::release::Architecture;
@@ -32,7 +32,7 @@ pub enum SyntheticError {
     #[error("a machine needs at least one node")]
     NoNodes,
     /// There are more nodes than node numbers.
-    #[error("{nodes} nodes are more than a kernel can number (1024)")]
+    #[error("{nodes} nodes are more than a kernel can number ({MAX_NODES})")]
     TooManyNodes {
         /// How many were asked for.
         nodes: u64,
@@ -98,7 +98,7 @@ pub fn even(memory: ByteSize, nodes: u64) -> Result<MachineLayout, SyntheticErro
     if nodes == 0 {
         return Err(SyntheticError::NoNodes);
     }
-    if nodes > 1024 {
+    if nodes > MAX_NODES {
         return Err(SyntheticError::TooManyNodes { nodes });
     }
     if memory.0 / nodes < NODE_ALIGN {

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use memblock::{NodeId, PhysAddr, PhysRange};
 
+use crate::layout::MAX_NODES;
+
 /// Sysfs cannot be read as blocks of memory.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -73,9 +75,6 @@ impl MemoryBlocks {
     /// Most oddities that are kept.
     const MAX_ODDITIES: usize = 100;
 
-    /// Nodes that a kernel can number.
-    const MAX_NODES: u64 = 1 << 10;
-
     /// Reads `sys/devices/system` below `root`.
     ///
     /// # Errors
@@ -119,7 +118,7 @@ impl MemoryBlocks {
         });
         for (number, folder) in nodes {
             let Some(node) = node(number) else {
-                let most = Self::MAX_NODES - 1;
+                let most = MAX_NODES - 1;
                 let what = format!("left out (a kernel numbers nodes up to {most})");
                 blocks.odd(&folder, what);
                 continue;
@@ -172,7 +171,7 @@ fn reason(error: &SysfsError) -> String {
 
 /// The node `number`, where a kernel can number it so.
 fn node(number: u64) -> Option<NodeId> {
-    let number = Some(number).filter(|&number| number < MemoryBlocks::MAX_NODES)?;
+    let number = Some(number).filter(|&number| number < MAX_NODES)?;
     u16::try_from(number).ok().map(NodeId::new)
 }
 

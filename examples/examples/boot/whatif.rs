@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use examples::machines::MODELLED;
+use examples::machines::{NotModelled, modelled};
 use machine::check::{self, BuildError};
 use machine::size::{ByteSize, SizeError};
 use machine::{KernelRelease, PageSizeSource};
@@ -32,8 +32,8 @@ pub(super) enum ChangeError {
     Unknown(String),
     #[error("`{0}` is no release; a release is written like 6.12 or 7.3")]
     Release(String),
-    #[error("{0} is not modelled; name one from {first} to {last}", first = MODELLED.start(), last = MODELLED.end())]
-    NotModelled(KernelRelease),
+    #[error(transparent)]
+    NotModelled(#[from] NotModelled),
     #[error(transparent)]
     Size(#[from] SizeError),
     #[error(transparent)]
@@ -67,10 +67,8 @@ impl FromStr for Change {
             Some(("kernel", release)) => {
                 let release = KernelRelease::parse(release)
                     .ok_or_else(|| ChangeError::Release(release.to_owned()))?;
-                match MODELLED.contains(&release.version()) {
-                    true => Ok(Self::Kernel(release)),
-                    false => Err(ChangeError::NotModelled(release)),
-                }
+                let version = release.version();
+                Ok(Self::Kernel(modelled(release, version)?))
             }
             Some(("page", size)) => Ok(Self::Page(size.parse::<ByteSize>()?.0)),
             Some(("movablecore" | "kernelcore", _)) => {

@@ -32,6 +32,9 @@ pub use provenance::{
     ReservedSource,
 };
 
+/// Nodes that a kernel can number: with the largest `NODES_SHIFT` that configurations allow, 10.
+pub(crate) const MAX_NODES: u64 = 1 << 10;
+
 /// A range of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryRange {
